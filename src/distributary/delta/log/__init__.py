@@ -1,0 +1,1 @@
+"""The transaction log: actions, files, segments, checkpoints, reconciliation, snapshots, history."""

@@ -1,0 +1,1 @@
+"""Schemas of Delta tables: types, their Arrow forms, column mapping, partition values, evolution."""
