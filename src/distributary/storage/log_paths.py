@@ -1,0 +1,116 @@
+"""Paths of a Delta log: which object an ``add.path`` or ``remove.path`` names, and whether it may.
+
+A path of a log is a URI reference (LR-029, C-22): percent-decoded once, relative to the table root or
+absolute. Two paths are the same file when their canonical forms are equal: the decoded key where the
+file lies inside the table root, otherwise its decoded absolute URI. A relative key never contains
+``//``, so the two forms cannot be confused.
+
+The guard (RELIABILITY F2): a path is opened only where it lies inside the table root or inside a root
+that the caller allowed. ``..`` never counts as inside the table root, however it is escaped; with an
+allowed root it may lead there (shallow clones do this). Backslashes and NUL are refused everywhere.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distributary.errors import PathOutsideTableError
+from distributary.storage.location import Location, is_absolute_uri, parse_root, parse_uri, percent_decoded, tidy
+
+if TYPE_CHECKING:
+    from distributary.storage.base_store import ObjectStore
+
+_NEEDS_CARE = r"[%:]|^/|//|(^|/)\.\.?(/|$)|/$"
+
+
+def resolve_path(store: ObjectStore, log_path: str) -> tuple[ObjectStore, str]:
+    """The store and key of the object that a log path names, refused outside the permitted roots."""
+    return _permitted(store, _referenced(_root(store.root), log_path), log_path)
+
+
+def resolve_canonical(store: ObjectStore, canonical: str) -> tuple[ObjectStore, str]:
+    """The store and key of a path in its canonical form (``canonical_path``), which is not decoded again."""
+    if "://" not in canonical:
+        return _permitted(store, _root(store.root).joined(canonical), canonical)
+    scheme, _, rest = canonical.partition("://")
+    authority, _, path = rest.partition("/")
+    return _permitted(store, Location(scheme, authority, path), canonical)
+
+
+def canonical_path(root: str, log_path: str) -> str:
+    """The form of a log path in which equal files are equal texts; it never fails and opens nothing."""
+    table = _root(root)
+    location = _referenced(table, log_path)
+    climbed = _without_climbing(location)
+    key = table.key_of(climbed or location)
+    if key is None:
+        return (climbed or location).text
+    return location.text if ".." in location.path.split("/") else key
+
+
+def canonical_paths(root: str, log_paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The canonical form of each path; only the rows that are not already canonical are looked at singly."""
+    careful = pc.match_substring_regex(log_paths, _NEEDS_CARE)
+    if not pc.any(careful).as_py():
+        return log_paths
+    odd = log_paths.filter(careful).to_pylist()
+    replacements = pa.array([canonical_path(root, path) for path in odd], log_paths.type)
+    mask = pc.fill_null(careful, False)
+    if isinstance(log_paths, pa.ChunkedArray):
+        mask, log_paths = mask.combine_chunks(), log_paths.combine_chunks()
+    return pc.replace_with_mask(log_paths, mask, replacements)
+
+
+@lru_cache(maxsize=256)
+def _root(root: str) -> Location:
+    return parse_root(root)
+
+
+def _referenced(table: Location, log_path: str) -> Location:
+    """The place that a log path names, seen from the table root; ``..`` is kept."""
+    if is_absolute_uri(log_path):
+        return parse_uri(log_path)
+    decoded = percent_decoded(log_path)
+    if decoded.startswith("/"):
+        return Location(table.scheme, table.authority, tidy(decoded))
+    return table.joined(tidy(decoded))
+
+
+def _without_climbing(location: Location) -> Location | None:
+    """The place after its ``..`` segments are followed, or None where they climb out of the store."""
+    segments: list[str] = []
+    for segment in location.path.split("/"):
+        if segment != "..":
+            segments.append(segment)
+        elif segments:
+            segments.pop()
+        else:
+            return None
+    return Location(location.scheme, location.authority, "/".join(segments))
+
+
+def _permitted(store: ObjectStore, location: Location, log_path: str) -> tuple[ObjectStore, str]:
+    """The store and key for a place, where one of the store's roots permits it."""
+    if "\\" in location.path or "\0" in location.path:
+        raise _outside(store, log_path)
+    climbed = _without_climbing(location)
+    key = _root(store.root).key_of(location)
+    if key is not None and climbed == location:
+        return store, key
+    for allowed in store.allowed_roots:
+        key = None if climbed is None else _root(allowed).key_of(climbed)
+        if key is not None:
+            return store.sibling(allowed), key
+    raise _outside(store, log_path)
+
+
+def _outside(store: ObjectStore, log_path: str) -> PathOutsideTableError:
+    shown = log_path if len(log_path) <= 200 else log_path[:200] + "…"
+    return PathOutsideTableError(
+        f"The log of {store.root} names a file outside the table: {shown!r}. It is not opened. "
+        "If this table is a clone whose source you trust, allow that root (allowed_roots)."
+    )

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Installs the object store servers that the storage tests talk to, into .tools/ of this repository:
+# versitygw (S3 over a directory) and fake-gcs-server (GCS) with Go, azurite (Azure Blob) with npm.
+# Safe to run again: what is there is kept. A server that cannot be installed is reported and left
+# out; its tests are then skipped with a reason, so this script never fails a build.
+#
+# usage: tools/test_servers.sh [versitygw] [fake-gcs-server] [azurite]      (default: all three)
+
+set -u
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+bin="$root/.tools/bin"
+limit=${TEST_SERVERS_TIMEOUT:-170}
+mkdir -p "$bin"
+
+bounded() {
+    if command -v timeout >/dev/null 2>&1; then timeout "$limit" "$@"; else "$@"; fi
+}
+
+install_with_go() { # name, package
+    if [ -x "$bin/$1" ] || command -v "$1" >/dev/null 2>&1; then
+        echo "$1: present"
+    elif ! command -v go >/dev/null 2>&1; then
+        echo "$1: left out, there is no go compiler"
+    elif GOBIN="$bin" bounded go install "$2" >"$bin/$1.log" 2>&1; then
+        echo "$1: installed"
+    else
+        echo "$1: left out, see .tools/bin/$1.log"
+    fi
+}
+
+install_azurite() {
+    if [ -x "$root/.tools/node_modules/.bin/azurite-blob" ]; then
+        echo "azurite: present"
+    elif ! command -v npm >/dev/null 2>&1; then
+        echo "azurite: left out, there is no npm"
+    elif bounded npm install --silent --no-audit --no-fund --no-save --prefix "$root/.tools" \
+        azurite@3 >"$bin/azurite.log" 2>&1; then
+        echo "azurite: installed"
+    else
+        echo "azurite: left out, see .tools/bin/azurite.log"
+    fi
+}
+
+[ $# -gt 0 ] || set -- versitygw fake-gcs-server azurite
+for server in "$@"; do
+    case "$server" in
+        versitygw) install_with_go versitygw github.com/versity/versitygw/cmd/versitygw@latest ;;
+        fake-gcs-server) install_with_go fake-gcs-server github.com/fsouza/fake-gcs-server@latest ;;
+        azurite) install_azurite ;;
+        *) echo "$server: unknown server" ;;
+    esac
+done
+exit 0
