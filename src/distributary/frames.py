@@ -1,6 +1,6 @@
 """Arrow → pandas, Polars and DuckDB (DESIGN 1): the only module that imports them.
 
-Each is an extra. Where it is not installed, the function raises MissingExtraError, which names what to install.
+Each is an extra; where it is not installed, MissingExtraError names what to install.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 def to_pandas(table: pa.Table) -> pd.DataFrame:
     """Give the rows as a pandas DataFrame."""
     try:
-        import pandas  # noqa: F401  # pyarrow imports it by itself, with a less helpful error
-    except ImportError as error:
+        return table.to_pandas()
+    except ModuleNotFoundError as error:
         raise MissingExtraError("pandas", "to_pandas()") from error
-    return table.to_pandas()
 
 
 def to_polars(table: pa.Table) -> pl.DataFrame:

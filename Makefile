@@ -1,0 +1,59 @@
+# Every target sets up what it needs: .venv (with uv when present, venv + pip otherwise), tools, peers.
+# Set PYTHON to choose the interpreter; it must be 3.11 or newer.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench docs pages tools clean
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+READY := .venv/.ready
+PEERS_READY := .venv-peers/.ready
+VERSITYGW := .tools/bin/versitygw
+
+help:  ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 14
+
+demo: $(READY)  ## Make a sample table and read it back (DEMO_EXIT=1: check it and leave nothing behind)
+	@$(BIN)/distributary demo
+
+test: $(READY) tools  ## Run the tests
+	$(BIN)/pytest $(ARGS)
+
+check: $(READY)  ## Lint, format, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache
+
+format: $(READY)  ## Format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) $(PEERS_READY)  ## Compare with the peers on this machine; writes docs/benchmarks.md
+	$(BIN)/python bench/run.py --peers-python .venv-peers/bin/python $(ARGS)
+
+pages: $(READY)  ## Write the generated pages of the docs anew
+	$(BIN)/python tools/cli_page.py
+	$(BIN)/python tools/obligations_page.py
+
+docs: pages  ## Build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+tools: $(if $(shell command -v go),$(VERSITYGW))
+	@test -x $(VERSITYGW) || echo "note: no Go here, so tests that need versitygw are skipped" >&2
+
+$(VERSITYGW):
+	@echo "building versitygw, an S3 server for the tests"
+	@GOBIN="$(CURDIR)/.tools/bin" go install github.com/versity/versitygw/cmd/versitygw@latest \
+		|| echo "note: versitygw could not be built, so tests that need it are skipped" >&2
+
+$(READY): pyproject.toml tools/make_environment
+	@tools/make_environment .venv --editable '.[all]' --group dev
+	@touch $@
+
+$(PEERS_READY): pyproject.toml tools/make_environment
+	@tools/make_environment .venv-peers --group peers
+	@touch $@
+
+clean:  ## Remove everything that the targets made
+	rm -rf .venv .venv-peers .tools site build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

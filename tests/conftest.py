@@ -1,0 +1,220 @@
+"""Fixtures that many tests share: the given material, the corpus of tables, and S3 servers on loopback."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+hypothesis.settings.register_profile(
+    "ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=100
+)
+hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(scope="session")
+def project_dir() -> Path:
+    """The root of the project."""
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The given material beside the project; DISTRIBUTARY_SHARED names another place."""
+    folder = Path(os.environ.get("DISTRIBUTARY_SHARED", PROJECT.parent / "shared"))
+    if not folder.is_dir():
+        pytest.skip(f"the given material is not at {folder}; set DISTRIBUTARY_SHARED")
+    return folder
+
+
+@dataclass(frozen=True)
+class DeltaTables:
+    """The unpacked corpus: read-only for tests; copy a table before changing it."""
+
+    tables: Path
+    expected: Path
+
+
+@pytest.fixture(scope="session")
+def delta_tables(shared_dir: Path, pytestconfig: pytest.Config) -> DeltaTables:
+    """The corpus of third-party tables, unpacked once and kept between runs."""
+    archive = shared_dir / "tables" / "delta_tables.tar.gz"
+    if not archive.is_file():
+        pytest.skip(f"there is no corpus at {archive}")
+    facts = archive.stat()
+    cache = pytestconfig.cache
+    assert cache is not None
+    folder = cache.mkdir("delta_tables") / f"{facts.st_size}-{facts.st_mtime_ns}"
+    with _locked(folder.with_suffix(".lock")):
+        if not folder.exists():
+            _unpack(archive, folder)
+    return DeltaTables(folder / "shared" / "tables", folder / "shared" / "expected")
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    unfinished = folder.with_suffix(".part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    with tarfile.open(archive) as tar:
+        tar.extractall(unfinished, filter="data")
+    unfinished.rename(folder)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running S3 server with one empty bucket; tests keep apart by prefix."""
+
+    name: str
+    endpoint: str
+    bucket: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    region: str = "us-east-1"
+
+    @property
+    def storage_options(self) -> Mapping[str, str]:
+        """What `storage_options` of a table on this server must say."""
+        return {
+            "aws_endpoint": self.endpoint,
+            "aws_access_key_id": self.access_key,
+            "aws_secret_access_key": self.secret_key,
+            "aws_region": self.region,
+            "aws_allow_http": "true",
+            "aws_virtual_hosted_style_request": "false",
+        }
+
+    def uri(self, prefix: str) -> str:
+        """The URI of a prefix in the bucket."""
+        return f"s3://{self.bucket}/{prefix}"
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store one object."""
+        self.client().put_object(Bucket=self.bucket, Key=key, Body=data)
+
+    def upload(self, folder: Path, prefix: str) -> None:
+        """Store every file below a folder under a prefix."""
+        client = self.client()
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            key = f"{prefix}/{path.relative_to(folder).as_posix()}"
+            client.put_object(Bucket=self.bucket, Key=key, Body=path.read_bytes())
+
+    def client(self):
+        """A boto3 client, independent of the code under test."""
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+            region_name=self.region,
+            config=Config(s3={"addressing_style": "path"}),
+        )
+
+
+@pytest.fixture(scope="session")
+def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """moto as an S3 server."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"]
+    with _running("moto", command, {}, tmp_path_factory.mktemp("moto")) as endpoint:
+        yield _with_bucket(S3Server("moto", endpoint, "lake", "testing", "testing"))
+
+
+@pytest.fixture(scope="session")
+def versitygw_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """versitygw as an S3 server, where `make tools` could build it."""
+    places = [PROJECT / ".tools" / "bin", Path.home() / "go" / "bin"]
+    binary = shutil.which("versitygw", path=os.pathsep.join([*map(str, places), os.environ.get("PATH", "")]))
+    if binary is None:
+        pytest.skip("versitygw is not built; `make tools` does it where Go is installed")
+    folder = tmp_path_factory.mktemp("versitygw")
+    (folder / "data").mkdir()
+    access_key, secret_key = "testing", secrets.token_hex(16)
+    environment = {"ROOT_ACCESS_KEY": access_key, "ROOT_SECRET_KEY": secret_key}
+    command = [binary, "--port", "127.0.0.1:{port}", "posix", str(folder / "data")]
+    with _running("versitygw", command, environment, folder) as endpoint:
+        yield _with_bucket(S3Server("versitygw", endpoint, "lake", access_key, secret_key))
+
+
+@pytest.fixture(scope="session", params=["moto", "versitygw"])
+def s3_server(request: pytest.FixtureRequest) -> S3Server:
+    """Every S3 server that can run here, one after the other."""
+    return request.getfixturevalue(f"{request.param}_server")
+
+
+def _with_bucket(server: S3Server) -> S3Server:
+    server.client().create_bucket(Bucket=server.bucket)
+    return server
+
+
+@contextmanager
+def _running(name: str, command: list[str], environment: Mapping[str, str], folder: Path) -> Iterator[str]:
+    """Start a server on a free port of loopback and stop it at the end; yields its endpoint."""
+    log = folder / "server.log"
+    port = _free_port()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [part.format(port=port) for part in command],
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        endpoint = f"http://127.0.0.1:{port}"
+        _wait_until_answering(name, process, endpoint, log)
+        yield endpoint
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _wait_until_answering(name: str, process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            urllib.request.urlopen(endpoint, timeout=5).close()
+            return
+        except urllib.error.HTTPError as answer:
+            answer.close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    pytest.fail(f"{name} did not start: {log.read_text(errors='replace')[-2000:]}")
