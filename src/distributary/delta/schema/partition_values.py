@@ -320,8 +320,10 @@ def _raw_array(raws: list[Any], data_type: DataType, target: pa.DataType) -> pa.
 def _texts_without_empty(values: Any) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    empty = pc.equal(values, pa.scalar("", values.type))
-    return pc.if_else(empty, pa.scalar(None, values.type), values) if pc.any(empty).as_py() else values
+    empty = pc.call_function("equal", [values, pa.scalar("", values.type)])
+    if not empty.true_count:
+        return values
+    return pc.call_function("if_else", [empty, pa.scalar(None, values.type), values])
 
 
 def _from_scalar(scalar: Any) -> Any:
