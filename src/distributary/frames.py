@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 def to_pandas(table: pa.Table) -> pd.DataFrame:
     """Give the rows as a pandas DataFrame."""
     try:
-        return table.to_pandas()
-    except ModuleNotFoundError as error:
+        import pandas
+    except ImportError as error:
         raise MissingExtraError("pandas", "to_pandas()") from error
+    frame: pandas.DataFrame = table.to_pandas()
+    return frame
 
 
 def to_polars(table: pa.Table) -> pl.DataFrame:
