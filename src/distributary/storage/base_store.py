@@ -9,7 +9,7 @@ UTF-8 byte order); a directory that does not exist is empty. Every failure is a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,18 @@ class ObjectMeta(msgspec.Struct, frozen=True):
     etag: str | None = None
 
 
+Reopen = Callable[[str, Sequence[str]], "ObjectStore"]
+"""Opens another root, given its own allowed roots, with the options of the store that asks."""
+
+
 class ObjectStore(ABC):
     """The objects below one root; safe to use from many threads."""
 
-    def __init__(self, location: Location, allowed_roots: Sequence[str] = ()) -> None:
+    def __init__(self, location: Location, allowed_roots: Sequence[str], reopen: Reopen) -> None:
         self.location = location
         self.root: str = location.uri
+        self._reopen = reopen
+        self._siblings: dict[str, ObjectStore] = {}
         self.allowed_roots: tuple[str, ...] = tuple(parse_root(allowed).uri for allowed in allowed_roots)
 
     @abstractmethod
@@ -92,9 +98,12 @@ class ObjectStore(ABC):
         del path
         return None
 
-    @abstractmethod
     def sibling(self, root: str) -> ObjectStore:
         """The store of another root, opened with the same options."""
+        store = self._siblings.get(root)
+        if store is None:
+            store = self._siblings[root] = self._reopen(root, (self.root, *self.allowed_roots))
+        return store
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.root!r})"

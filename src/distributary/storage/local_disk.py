@@ -31,7 +31,7 @@ from distributary.errors import (
     StorageError,
     UnsafeStorageError,
 )
-from distributary.storage.base_store import ObjectMeta, ObjectStore, checked_key
+from distributary.storage.base_store import ObjectMeta, ObjectStore, Reopen, checked_key
 from distributary.storage.location import Location, parse_root
 
 _DESCRIPTORS = "/proc/self/fd"
@@ -44,8 +44,8 @@ _AT_FDCWD = -100
 class LocalDisk(ObjectStore):
     """The files below one directory."""
 
-    def __init__(self, location: Location, allowed_roots: Sequence[str] = ()) -> None:
-        super().__init__(location, allowed_roots)
+    def __init__(self, location: Location, allowed_roots: Sequence[str], reopen: Reopen) -> None:
+        super().__init__(location, allowed_roots, reopen)
         self._directory = "/" + location.path
         self._permitted = self._real_roots()
 
@@ -136,9 +136,6 @@ class LocalDisk(ObjectStore):
 
     def local_path(self, path: str) -> Path:
         return Path(self._full(path))
-
-    def sibling(self, root: str) -> LocalDisk:
-        return LocalDisk(parse_root(root), (self.root, *self.allowed_roots))
 
     def _full(self, path: str) -> str:
         return f"{self._directory}/{checked_key(path)}"
@@ -282,7 +279,9 @@ def _create_once(temporary: str, final: str) -> None:
 
 def _rename_without_replacing(temporary: str, final: str) -> None:
     """``renameat2`` with RENAME_NOREPLACE, where the system and the file system have it."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    rename = (
+        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    )
     if rename is None:
         raise _unsafe(final)
     if rename(_AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(final), _RENAME_NOREPLACE) == 0:

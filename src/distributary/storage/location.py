@@ -77,7 +77,9 @@ def parse_uri(uri: str) -> Location:
 def parse_root(uri_or_path: str) -> Location:
     """The place that a user names: a URI, or a path of the local disk (relative and ``~`` allowed)."""
     if not uri_or_path:
-        raise InvalidInputError("The table path is empty: give a directory or a URI such as s3://bucket/table")
+        raise InvalidInputError(
+            "The table path is empty: give a directory or a URI such as s3://bucket/table"
+        )
     if "\0" in uri_or_path:
         raise InvalidInputError("The table path contains a NUL character")
     if not is_absolute_uri(uri_or_path):

@@ -15,16 +15,26 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.errors import PathOutsideTableError
-from distributary.storage.location import Location, is_absolute_uri, parse_root, parse_uri, percent_decoded, tidy
+from distributary.storage.location import (
+    Location,
+    is_absolute_uri,
+    parse_root,
+    parse_uri,
+    percent_decoded,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from distributary.storage.base_store import ObjectStore
 
 _NEEDS_CARE = r"[%:]|^/|//|(^|/)\.\.?(/|$)|/$"
+_SLICE = 65_536
+_PERCENT, _DOT, _SLASH, _COLON = b"%./:"
 
 
 def resolve_path(store: ObjectStore, log_path: str) -> tuple[ObjectStore, str]:
@@ -53,16 +63,63 @@ def canonical_path(root: str, log_path: str) -> str:
 
 
 def canonical_paths(root: str, log_paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The canonical form of each path; only the rows that are not already canonical are looked at singly."""
-    careful = pc.match_substring_regex(log_paths, _NEEDS_CARE)
-    if not pc.any(careful).as_py():
+    """The canonical form of each path, nulls kept; rows that are canonical already cost next to nothing."""
+    chunks = log_paths.chunks if isinstance(log_paths, pa.ChunkedArray) else [log_paths]
+    slices = [chunk.slice(start, _SLICE) for chunk in chunks for start in range(0, len(chunk), _SLICE)]
+    settled = [_settled(root, part) for part in slices]
+    if all(after is before for after, before in zip(settled, slices, strict=True)):
         return log_paths
-    odd = log_paths.filter(careful).to_pylist()
-    replacements = pa.array([canonical_path(root, path) for path in odd], log_paths.type)
-    mask = pc.fill_null(careful, False)
     if isinstance(log_paths, pa.ChunkedArray):
-        mask, log_paths = mask.combine_chunks(), log_paths.combine_chunks()
-    return pc.replace_with_mask(log_paths, mask, replacements)
+        return pa.chunked_array(settled, log_paths.type)
+    return pa.concat_arrays(settled)
+
+
+def _settled(root: str, paths: pa.Array) -> pa.Array:
+    """The canonical forms of a slice: the slice itself where nothing is to be done."""
+    if not _may_need_care(paths):
+        return paths
+    careful = pc.call_function(
+        "match_substring_regex", [paths], pc.MatchSubstringOptions(_NEEDS_CARE)
+    ).fill_null(False)
+    directories: dict[str, str] = {}
+    forms = [_canonical_in(root, path, directories) for path in paths.filter(careful).to_pylist()]
+    if not forms:
+        return paths
+    return pc.call_function("replace_with_mask", [paths, careful, pa.array(forms, paths.type)])
+
+
+def _may_need_care(paths: pa.Array) -> bool:
+    """Whether a slice has a byte that a canonical path lacks; may say yes too often, never no wrongly."""
+    if paths.type not in (pa.string(), pa.large_string()) or not len(paths):
+        return bool(len(paths))
+    width = np.int32 if paths.type == pa.string() else np.int64
+    offsets = np.frombuffer(paths.buffers()[1], width)[paths.offset : paths.offset + len(paths) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    if first == last:
+        return True
+    data = np.frombuffer(paths.buffers()[2], np.uint8)[first:last]
+    ends = data[np.clip(offsets - first, 1, None) - 1]
+    starts = data[np.clip(offsets[:-1] - first, None, len(data) - 1)]
+    pairs = (data[:-1] == _SLASH) & (data[1:] - np.uint8(_DOT) <= 1)
+    return bool(
+        (data == _PERCENT).any()
+        or (data == _COLON).any()
+        or pairs.any()
+        or (starts == _SLASH).any()
+        or (starts == _DOT).any()
+        or (ends == _SLASH).any()
+    )
+
+
+def _canonical_in(root: str, path: str, directories: dict[str, str]) -> str:
+    """``canonical_path``, with the form of each directory worked out once."""
+    directory, slash, name = path.rpartition("/")
+    if not slash or not name.strip(".") or "%" in name or "://" in path[-len(name) - 3 :]:
+        return canonical_path(root, path)
+    form = directories.get(directory)
+    if form is None:
+        form = directories[directory] = canonical_path(root, f"{directory}/x")[:-1]
+    return form + name
 
 
 @lru_cache(maxsize=256)

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from distributary.errors import ObjectExistsError, ObjectNotFoundError
-from distributary.storage.base_store import ObjectMeta, ObjectStore, checked_key
-from distributary.storage.location import Location, parse_root
+from distributary.storage.base_store import ObjectMeta, ObjectStore, Reopen, checked_key
+from distributary.storage.location import Location
 
 _volumes: dict[str, dict[str, tuple[bytes, int]]] = {}
 _lock = threading.Lock()
@@ -24,8 +24,8 @@ _lock = threading.Lock()
 class Memory(ObjectStore):
     """The objects below one prefix of a named volume."""
 
-    def __init__(self, location: Location, allowed_roots: Sequence[str] = ()) -> None:
-        super().__init__(location, allowed_roots)
+    def __init__(self, location: Location, allowed_roots: Sequence[str], reopen: Reopen) -> None:
+        super().__init__(location, allowed_roots, reopen)
         self._prefix = f"{location.path}/" if location.path else ""
         with _lock:
             self._objects = _volumes.setdefault(location.authority, {})
@@ -76,9 +76,6 @@ class Memory(ObjectStore):
     def delete(self, path: str) -> None:
         with _lock:
             self._objects.pop(self._key(path), None)
-
-    def sibling(self, root: str) -> Memory:
-        return Memory(parse_root(root), (self.root, *self.allowed_roots))
 
     def _key(self, path: str) -> str:
         return self._prefix + checked_key(path)
