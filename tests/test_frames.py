@@ -42,7 +42,11 @@ def test_to_duckdb_of_a_reader_streams_it():
 @pytest.mark.parametrize("extra", ["pandas", "polars", "duckdb"])
 def test_missing_library_is_an_error_that_names_the_extra(extra):
     code = (
-        f"import sys; sys.modules[{extra!r}] = None\n"
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {extra!r}: raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
         "import pyarrow as pa\n"
         "from distributary import frames, errors\n"
         f"try: frames.to_{extra}(pa.table({{'id': [1]}}))\n"

@@ -167,7 +167,8 @@ def _commit(path: Path, version: int, operation: str, actions: list[Action]) -> 
     lines = [_json(action) for action in ({"commitInfo": commit_info}, *actions)]
     file = path / "_delta_log" / f"{version:020d}.json"
     file.write_text("\n".join(lines) + "\n")
-    os.utime(file, (_commit_time(version).timestamp(),) * 2)
+    moment = _commit_time(version).timestamp()
+    os.utime(file, (moment, moment))
 
 
 def _commit_time(version: int) -> datetime:
