@@ -19,7 +19,7 @@ HEADER = """\
 # Command line
 
 Data goes to stdout, messages go to stderr. `-o table|json|ndjson|csv|parquet` chooses how rows are written;
-on a terminal, tables are cut to its width. This page is generated from the commands' own help by `make pages`.
+on a terminal, tables are cut to its width. `make pages` generates this page from the help of the commands.
 
 | Exit code | Meaning |
 |---|---|

@@ -79,8 +79,20 @@ def _show_table(console: Console, table: DeltaTable) -> None:
 
 
 def _show_history(console: Console, table: DeltaTable) -> None:
+    import pyarrow as pa
+
+    entries = table.history()
     console.print("[bold]history[/]")
-    _print_rows(console, table.history().select(["version", "timestamp", "operation"]))
+    _print_rows(
+        console,
+        pa.table(
+            {
+                "version": [entry.version for entry in entries],
+                "timestamp": pa.array([entry.timestamp for entry in entries], pa.timestamp("ms", "UTC")),
+                "operation": [entry.operation for entry in entries],
+            }
+        ),
+    )
 
 
 def _show_pruning(console: Console, table: DeltaTable) -> None:
