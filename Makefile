@@ -36,7 +36,7 @@ pages: $(READY)  ## Write the generated pages of the docs anew
 	$(BIN)/python tools/obligations_page.py
 
 docs: pages  ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 tools: $(if $(shell command -v go),$(VERSITYGW))
 	@test -x $(VERSITYGW) || echo "note: no Go here, so tests that need versitygw are skipped" >&2
