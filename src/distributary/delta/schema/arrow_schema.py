@@ -104,6 +104,8 @@ def arrow_type(data_type: DataType) -> pa.DataType:
         case ArrayType(element, contains_null):
             return pa.list_(_inner_field("element", element, nullable=contains_null))
         case MapType(key, value, value_contains_null):
+            if key == VOID:
+                raise InvalidSchemaError("The keys of a map cannot be void: a key is never null.")
             key_field: Any = _inner_field("key", key, nullable=False)
             value_field: Any = _inner_field("value", value, nullable=value_contains_null)
             return pa.map_(key_field, value_field)
@@ -121,7 +123,8 @@ def arrow_field(field: StructField) -> pa.Field:
         converted = arrow_type(field.data_type)
     except InvalidSchemaError as error:
         raise _at(field.name, error) from error
-    return pa.field(field.name, converted, field.nullable, metadata=_arrow_metadata(field))
+    nullable = field.nullable or field.data_type == VOID
+    return pa.field(field.name, converted, nullable, metadata=_arrow_metadata(field))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

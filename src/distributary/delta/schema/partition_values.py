@@ -41,6 +41,7 @@ from distributary.delta.schema.data_types import (
     DataType,
     DecimalType,
     PrimitiveType,
+    StructType,
 )
 
 _SECOND: Final = 1_000_000
@@ -114,6 +115,14 @@ def format_partition_value(value: Any, data_type: DataType, *, column: str = "")
     except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise _misfit(value, data_type, column, str(error)) from error
     raise _misfit(value, data_type, column, "columns of this type cannot partition a table")
+
+
+def format_partition_values(values: Mapping[str, Any], columns: StructType) -> dict[str, str | None]:
+    """The `partitionValues` of a new file: one entry for each partition column, none when there are none."""
+    return {
+        field.name: format_partition_value(values[field.name], field.data_type, column=field.name)
+        for field in columns.fields
+    }
 
 
 def _parse(text: str, data_type: DataType, column: str, zone: tzinfo) -> Any:
