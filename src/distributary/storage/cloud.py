@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 import obstore
 import pyarrow as pa
 import stamina
-from obstore.store import AzureStore
 
 from distributary.errors import (
+    AccessDeniedError,
     ObjectExistsError,
     ObjectNotFoundError,
+    StorageError,
     StorageUnreachableError,
     ThrottledError,
 )
@@ -156,21 +157,18 @@ class CloudStore(ObjectStore):
 
     def _tail(self, path: str) -> tuple[int, bytes]:
         """The size of an object and its last bytes, in one request where the store can do that."""
-        if isinstance(self._client, AzureStore):
-            size = self.head(path).size
-            return size, b""
         key = self._key(path)
 
         def fetch() -> tuple[int, bytes]:
-            try:
-                found = obstore.get(self._client, key, options={"range": {"suffix": READ_AHEAD}})
-            except Exception as error:
-                if is_beyond_end(error):
-                    return 0, b""
-                raise
+            found = obstore.get(self._client, key, options={"range": {"suffix": READ_AHEAD}})
             return found.meta["size"], found.bytes().to_bytes()
 
-        return self._retried(path, fetch)
+        try:
+            return self._retried(path, fetch)
+        except (ObjectNotFoundError, AccessDeniedError, ThrottledError, StorageUnreachableError):
+            raise
+        except StorageError:  # Azure has no such ranges, and an empty object has no last bytes.
+            return self.head(path).size, b""
 
     def _refused(self, error: Exception, path: str) -> Exception:
         """Why a create-once failed; a conflict without an object is another writer under way (409)."""
@@ -185,7 +183,7 @@ class CloudStore(ObjectStore):
     def _retried(self, path: str, request: Callable[[], T]) -> T:
         """The answer to a request that may be repeated, or the typed error of the last try."""
         for attempt in stamina.retry_context(
-            on=(ThrottledError, StorageUnreachableError), attempts=4, timeout=20, wait_initial=0.1, wait_max=3
+            on=(ThrottledError, StorageUnreachableError), attempts=4, timeout=15, wait_initial=0.1, wait_max=3
         ):
             with attempt:
                 try:

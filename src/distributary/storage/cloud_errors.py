@@ -33,7 +33,7 @@ _REFUSED_CODES = (
     "TokenRefreshRequired",
 )
 _NO_IDENTITY = re.compile(
-    r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|MetadataRequest|credential", re.I
+    r"http://169\.254\.(169\.254|170\.2)/|http://metadata\.google|Error performing token request"
 )
 _NO_ANSWER = re.compile(
     r"error sending request|kind: (Connect|Timeout|Request|Interrupted|Decode)|timed out|operation timed",
@@ -49,6 +49,11 @@ def typed_error(error: Exception, root: str, path: str) -> Exception:
     text = str(error)
     status, code = _status(text), _code(text)
     shown = " ".join(part for part in (str(status or ""), code) if part)
+    if _NO_IDENTITY.search(text):
+        return AccessDeniedError(
+            f"{where}: no credentials were found. Give keys as storage options or environment variables, or "
+            "install the extra of this cloud (aws, azure, gcs) to use a profile or this machine's identity"
+        )
     if code in _NO_CONTAINER:
         return ObjectNotFoundError(f"There is no bucket or container for {root} ({code}): check the name")
     if isinstance(error, FileNotFoundError) or status == 404:
@@ -84,13 +89,8 @@ def _unanswered(error: Exception, status: int | None, shown: str, where: str) ->
         )
     if status is not None and status >= 500:
         return StorageUnreachableError(f"{where}: the store failed to answer ({shown}). Try again later")
-    if "redirect" in text:
+    if "Received redirect without LOCATION" in text:
         return InvalidInputError(f"{where}: the bucket lies in another region. Set the storage option region")
-    if status is None and _NO_IDENTITY.search(text):
-        return AccessDeniedError(
-            f"{where}: no credentials were found. Give keys as storage options or environment variables, or "
-            "install the extra of this cloud (aws, azure, gcs) to use a profile or this machine's identity"
-        )
     if status is None and _NO_ANSWER.search(text):
         return StorageUnreachableError(
             f"{where}: no answer from the store. Check the endpoint, network and proxy"
