@@ -51,7 +51,7 @@ class Location:
 
     def joined(self, key: str) -> Location:
         """The place of ``key`` below this one."""
-        return Location(self.scheme, self.authority, f"{self.path}/{key}" if self.path else key)
+        return Location(self.scheme, self.authority, "/".join(part for part in (self.path, key) if part))
 
     def _rooted(self, path: str) -> str:
         return f"/{path}" if path or self.scheme == "file" else ""

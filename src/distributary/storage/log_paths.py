@@ -53,6 +53,8 @@ def resolve_canonical(store: ObjectStore, canonical: str) -> tuple[ObjectStore, 
 
 def canonical_path(root: str, log_path: str) -> str:
     """The form of a log path in which equal files are equal texts; it never fails and opens nothing."""
+    if not log_path:
+        return ""
     table = _root(root)
     location = _referenced(table, log_path)
     climbed = _without_climbing(location)
@@ -96,7 +98,7 @@ def _may_need_care(paths: pa.Array) -> bool:
     offsets = np.frombuffer(paths.buffers()[1], width)[paths.offset : paths.offset + len(paths) + 1]
     first, last = int(offsets[0]), int(offsets[-1])
     if first == last:
-        return True
+        return False
     data = np.frombuffer(paths.buffers()[2], np.uint8)[first:last]
     ends = data[np.clip(offsets - first, 1, None) - 1]
     starts = data[np.clip(offsets[:-1] - first, None, len(data) - 1)]
