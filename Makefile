@@ -7,7 +7,6 @@
 BIN := .venv/bin
 READY := .venv/.ready
 PEERS_READY := .venv-peers/.ready
-VERSITYGW := .tools/bin/versitygw
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 14
@@ -38,13 +37,8 @@ pages: $(READY)  ## Write the generated pages of the docs anew
 docs: pages  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-tools: $(if $(shell command -v go),$(VERSITYGW))
-	@test -x $(VERSITYGW) || echo "note: no Go here, so tests that need versitygw are skipped" >&2
-
-$(VERSITYGW):
-	@echo "building versitygw, an S3 server for the tests"
-	@GOBIN="$(CURDIR)/.tools/bin" go install github.com/versity/versitygw/cmd/versitygw@latest \
-		|| echo "note: versitygw could not be built, so tests that need it are skipped" >&2
+tools:  ## Install the object store servers of the tests into .tools/, as far as Go and npm are here
+	@tools/test_servers.sh
 
 $(READY): pyproject.toml tools/make_environment
 	@tools/make_environment .venv --editable '.[all]' --group dev
