@@ -58,6 +58,13 @@ def test_command_line_page_is_current():
     assert page.PAGE.read_text() == page.render(), "docs/cli.md is out of date: run `make pages`"
 
 
+def test_help_of_every_command_shows_examples():
+    page = tool("cli_page")
+    for path, command, context in page.commands(cli, page.root_context()):
+        examples = command.get_help(context).partition("Examples:")[2]
+        assert f"{path}" in examples, f"{path} --help has no example of itself"
+
+
 def test_obligations_page_is_current():
     page = tool("obligations_page")
     proofs = page.cited_obligations(PROJECT / "tests")

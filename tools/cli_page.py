@@ -47,12 +47,16 @@ def commands(
             yield from commands(child, child.context_class(child, info_name=name, parent=context))
 
 
+def root_context() -> click.Context:
+    """Make the context in which `distributary` itself runs, with a fixed width."""
+    return cli.context_class(cli, info_name="distributary", terminal_width=100, **cli.context_settings)
+
+
 def render() -> str:
     """Write the page."""
-    root = cli.context_class(cli, info_name="distributary", terminal_width=100, **cli.context_settings)
     sections = [
         f"\n## `{path}`\n\n```text\n{command.get_help(context)}\n```\n"
-        for path, command, context in commands(cli, root)
+        for path, command, context in commands(cli, root_context())
     ]
     return HEADER + "".join(sections)
 

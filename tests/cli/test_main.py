@@ -27,22 +27,6 @@ def test_help_lists_every_command_with_a_summary():
         assert f"\n  {name} " in result.output
 
 
-def walk(command: click.Command, context: click.Context, name: str):
-    yield name, command, context
-    if isinstance(command, click.Group):
-        for child in command.list_commands(context):
-            sub_command = command.get_command(context, child)
-            assert sub_command is not None, child
-            sub_context = click.Context(sub_command, info_name=child, parent=context)
-            yield from walk(sub_command, sub_context, f"{name} {child}")
-
-
-def test_help_of_every_command_shows_examples():
-    for name, command, context in walk(main.cli, click.Context(main.cli), "distributary"):
-        assert "Examples:" in command.get_help(context), name
-        assert f"{name} " in command.get_help(context) or f"{name}\n" in command.get_help(context), name
-
-
 def test_help_imports_none_of_the_heavy_libraries():
     """What makes `--help` answer in under 0.4 s: nothing heavy is imported for it."""
     code = (
