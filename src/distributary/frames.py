@@ -1,10 +1,13 @@
-"""Arrow → pandas, Polars and DuckDB (DESIGN 1): the only module that imports them.
+"""Arrow → pandas, Polars and DuckDB: the only module that imports them.
 
-Each is an extra; where it is not installed, MissingExtraError names what to install.
+Each is an extra; where it is not installed, MissingExtraError names what to install. Whatever
+gives rows as record batches gets all the frames from `RowSource`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from distributary.errors import MissingExtraError
@@ -51,3 +54,40 @@ def to_duckdb(
     if connection is None:
         return duckdb.from_arrow(source)
     return connection.from_arrow(source)
+
+
+class RowSource(ABC):
+    """Rows that can be had as batches, and so as any frame."""
+
+    @property
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the rows."""
+
+    @abstractmethod
+    def to_record_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as batches, in no particular order; read as they are taken."""
+
+    def to_record_batch_reader(self) -> pa.RecordBatchReader:
+        """The rows as a reader that other libraries can stream from."""
+        import pyarrow
+
+        return pyarrow.RecordBatchReader.from_batches(self.arrow_schema, self.to_record_batches())
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        import pyarrow
+
+        return pyarrow.Table.from_batches(self.to_record_batches(), self.arrow_schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame."""
+        return to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a Polars DataFrame."""
+        return to_polars(self.to_arrow())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The rows as a DuckDB relation, which can be queried again and again."""
+        return to_duckdb(self.to_arrow(), connection)

@@ -162,6 +162,7 @@ class ParquetRows:
             self._store.open_file(self.path, self._size),
             metadata=getattr(self, "_footer", None),
             page_checksum_verification=True,
+            coerce_int96_timestamp_unit="us",
             pre_buffer=self._store.local_path(self.path) is None,
         )
 

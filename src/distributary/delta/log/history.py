@@ -9,6 +9,7 @@ needed to read a table (LR-048).
 
 from __future__ import annotations
 
+import bisect
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -70,8 +71,8 @@ class Timeline(msgspec.Struct, frozen=True):
 
     def first_version_from(self, timestamp: int) -> int | None:
         """The oldest version committed at or after a time; `None` where all are older."""
-        newer = (version for version in self.versions if self.time_of(version) >= timestamp)
-        return next(newer, None)
+        at = bisect.bisect_left(self.versions, timestamp, key=self.time_of)
+        return self.versions[at] if at < len(self.versions) else None
 
     def _split(self) -> int:
         """The position of the first version that carries its own time."""

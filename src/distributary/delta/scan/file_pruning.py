@@ -1,0 +1,142 @@
+"""Which files of a snapshot can hold rows that a predicate wants.
+
+Pruning goes in two steps, cheap before dear: partition values first, which are exact; then
+statistics, read and parsed only for the files that are left and the columns that the
+predicate names. A file is dropped only when no row of it can match (ST-007).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distributary.delta.log.active_files import FileBlock, FileSelection
+from distributary.delta.schema.column_mapping import ColumnMappingMode, physical_name
+from distributary.delta.schema.data_types import StructType
+from distributary.delta.schema.partition_values import parse_partition_column
+from distributary.delta.statistics.file_statistics import FileStatistics, StatisticsSegment
+from distributary.expressions.pruning import ColumnBounds, prune
+from distributary.expressions.tree import Expression, columns_of
+
+LeafPath = tuple[str, ...]
+
+
+class PrunedFiles:
+    """The files that may hold wanted rows, and of which it is known that every row is wanted."""
+
+    def __init__(self, files: FileSelection, all_match: pa.BooleanArray, statistics: FileStatistics) -> None:
+        self.files = files
+        self.all_match = all_match
+        self.statistics = statistics
+
+    def num_records(self) -> pa.Array:
+        """The physical rows of each file, null where the log does not say."""
+        return self.statistics.num_records
+
+    def live_records(self) -> pa.Array:
+        """The rows of each file that are not deleted, null where the log does not say."""
+        deleted = self.files.column("deletionVector", "cardinality").combine_chunks()
+        return pc.subtract(self.num_records(), pc.fill_null(deleted, 0))
+
+
+class FilePruner:
+    """Prunes files of one table."""
+
+    def __init__(self, schema: StructType, partitioning: Sequence[str], mode: ColumnMappingMode) -> None:
+        self._schema = schema
+        self._partitioning = frozenset(partitioning)
+        self._mode = mode
+
+    def prune(self, files: FileSelection, predicate: Expression | None) -> PrunedFiles:
+        """Keep the files that may match a bound predicate."""
+        if predicate is None:
+            return PrunedFiles(files, _repeat(True, files.num_files), self._statistics(files))
+        columns = {path for path in columns_of(predicate) if path}
+        if self._partitioning.intersection(path[0] for path in columns):
+            files = files.filter(prune(predicate, self._bounds(files, None)).may_match)
+        statistics = self._statistics(files)
+        statistics.prepare(path for path in columns if path[0] not in self._partitioning)
+        decision = prune(predicate, self._bounds(files, statistics))
+        kept = files.filter(decision.may_match)
+        matches = pc.filter(pa.array(decision.all_match), pa.array(decision.may_match))
+        return PrunedFiles(kept, matches, self._statistics(kept))
+
+    def _bounds(self, files: FileSelection, statistics: FileStatistics | None) -> SelectionBounds:
+        return SelectionBounds(files, self._schema, self._partitioning, self._mode, statistics)
+
+    def _statistics(self, files: FileSelection) -> FileStatistics:
+        return FileStatistics([_segment(block) for block in files.blocks], self._schema, self._mode)
+
+
+class SelectionBounds:
+    """`FileBounds` over selected files: partition values, and statistics where they are given."""
+
+    def __init__(
+        self,
+        files: FileSelection,
+        schema: StructType,
+        partitioning: frozenset[str],
+        mode: ColumnMappingMode,
+        statistics: FileStatistics | None,
+    ) -> None:
+        self._files = files
+        self._schema = schema
+        self._partitioning = partitioning
+        self._mode = mode
+        self._statistics = statistics
+        self.num_files = files.num_files
+
+    @cached_property
+    def num_records(self) -> pa.Array | None:
+        """The physical rows of each file."""
+        return None if self._statistics is None else self._statistics.num_records
+
+    def partition_values(self, column: str) -> pa.Array | None:
+        """The values of a partition column."""
+        if column not in self._partitioning:
+            return None
+        field = self._schema.field(column)
+        texts = self._files.partition_values(physical_name(field, self._mode))
+        return parse_partition_column(texts, field.data_type, column=column)
+
+    def bounds(self, path: LeafPath) -> ColumnBounds | None:
+        """The bounds of a data column."""
+        if self._statistics is None or path[0] in self._partitioning:
+            return None
+        return self._statistics.bounds(path)
+
+
+class _ParsedStatistics(Mapping[LeafPath, pa.ChunkedArray]):
+    """The leaves of `stats_parsed` of one block, read when asked for."""
+
+    def __init__(self, block: FileBlock) -> None:
+        self._block = block
+
+    def __getitem__(self, path: LeafPath) -> pa.ChunkedArray:
+        leaf = ("stats_parsed", *path)
+        if not self._block.rows.has("add", leaf):
+            raise KeyError(path)
+        return self._block.column(leaf)
+
+    def __iter__(self) -> Iterator[LeafPath]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _segment(block: FileBlock) -> StatisticsSegment:
+    """Typed statistics where every file has them, otherwise the texts (and what is typed)."""
+    parsed = None
+    if block.rows.has("add", ("stats_parsed", "numRecords")):
+        parsed = _ParsedStatistics(block)
+        if parsed["numRecords",].null_count == 0:
+            return StatisticsSegment(block.num_files, None, parsed)
+    return StatisticsSegment(block.num_files, block.column(("stats",)), parsed)
+
+
+def _repeat(value: bool, count: int) -> pa.BooleanArray:
+    return pa.repeat(pa.scalar(value), count)
