@@ -50,11 +50,11 @@ def written(*arguments: str) -> bytes:
 EXPECTED_JSON = [
     {
         "text": "x",
-        "amount": 1.20,
+        "amount": "1.20",
         "number": 1.5,
         "moment": "-0249-10-15T19:33:20.000000Z",
         "day": "-0221-09-04",
-        "bytes": "00ff",
+        "bytes": "AP8=",
         "map": [["k", 1]],
         "struct": {"x": ["2020-01-01"]},
         "nothing": None,
@@ -72,7 +72,7 @@ EXPECTED_JSON = [
     },
     {
         "text": 'a "b"\nc',
-        "amount": -3.0,
+        "amount": "-3.00",
         "number": "-Infinity",
         "moment": None,
         "day": None,
@@ -86,7 +86,6 @@ EXPECTED_JSON = [
 
 def test_json_is_one_array_of_exact_values():
     assert json.loads(written("-o", "json")) == EXPECTED_JSON
-    assert b'"amount":1.20' in written("-o", "json")
 
 
 def test_ndjson_is_one_row_a_line():

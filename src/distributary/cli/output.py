@@ -1,14 +1,15 @@
 """How rows leave the command line: `-o table|json|ndjson|csv|parquet`, to stdout or into a file.
 
 Rows come as an Arrow table or a record batch reader and are written batch by batch, so memory does not
-grow with their number. Every value keeps its exact text: in JSON, decimals are numbers with their scale,
-timestamps are ISO 8601, binary is lower-case hex, NaN and the infinities are strings, and a map is a list of
-[key, value]; CSV and the text table write nested values as that JSON. A file given with ``--output`` appears
-only when it is complete.
+grow with their number. Every value keeps its exact text: in JSON, decimals are strings with their scale
+(a JSON number would be rounded by most readers), dates and timestamps are ISO 8601, binary is base64, NaN and
+the infinities are strings, and a map is a list of [key, value]; CSV and the text table write nested values as
+that JSON. A file given with ``--output`` appears only when it is complete.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -21,6 +22,8 @@ import click
 from distributary.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     import pyarrow as pa
 
     Rows: TypeAlias = pa.Table | pa.RecordBatchReader
@@ -95,10 +98,10 @@ def text_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def encode_json(value: Any) -> bytes:
-    """Write one value as JSON on one line; decimals become numbers with all their digits."""
+    """Write one value as JSON on one line."""
     import msgspec
 
-    return msgspec.json.Encoder(decimal_format="number").encode(value)
+    return msgspec.json.encode(value)
 
 
 def _write_ndjson(rows: Rows, sink: IO[bytes]) -> None:
@@ -199,7 +202,9 @@ def _json_converter(data_type: pa.DataType) -> Callable[[Any], Any] | None:
     if t.is_floating(data_type):
         return _json_float
     if t.is_binary(data_type) or t.is_large_binary(data_type) or t.is_fixed_size_binary(data_type):
-        return bytes.hex
+        return _base64
+    if t.is_decimal(data_type):
+        return _decimal_text
     if t.is_dictionary(data_type):
         return _json_converter(data_type.value_type)
     if t.is_list(data_type) or t.is_large_list(data_type):
@@ -213,6 +218,14 @@ def _json_converter(data_type: pa.DataType) -> Callable[[Any], Any] | None:
 
 def _iso_text(text: str) -> str:
     return text.replace(" ", "T", 1)
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _decimal_text(value: Decimal) -> str:
+    return f"{value:f}"
 
 
 def _json_float(value: float) -> float | str:
