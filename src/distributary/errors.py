@@ -10,7 +10,8 @@ version, path), and what to do.
     ├── InvalidInputError            a caller's argument cannot be used
     │   ├── InvalidPredicateError      predicate text that does not parse
     │   ├── UnknownColumnError         a name that the schema does not have
-    │   └── UnsupportedExpressionError an expression outside the closed list
+    │   ├── UnsupportedExpressionError an expression outside the closed list
+    │   └── ExpressionFailedError      a row made an expression fail: overflow, division by zero, bad cast
     ├── StorageError                 an object store or file system failed
     │   ├── ObjectNotFoundError        no such object
     │   ├── ObjectExistsError          create-once found an object already there
@@ -58,6 +59,12 @@ class UnsupportedExpressionError(InvalidInputError):
     """An expression is outside the closed list that can be evaluated exactly."""
 
     code = "UNSUPPORTED_EXPRESSION"
+
+
+class ExpressionFailedError(InvalidInputError):
+    """A row made an expression fail, as in ANSI SQL: overflow, division by zero, a bad cast."""
+
+    code = "EXPRESSION_FAILED"
 
 
 class StorageError(DistributaryError):

@@ -1,1 +1,1 @@
-"""SQL expressions as the two protocols need them: one tree, its parsers, pruning and evaluation."""
+"""SQL expressions as the protocols need them: parse, bind, prune, evaluate."""
