@@ -8,6 +8,7 @@ or does not answer, ``put_if_absent`` is sent once, since a lost answer must be 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -31,6 +32,8 @@ from distributary.storage.location import Location
 from distributary.storage.ranged_file import READ_AHEAD, RangedFile
 
 T = TypeVar("T")
+# Retries are logged by stamina; without a logging set-up they shall not appear on the terminal.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class CloudStore(ObjectStore):

@@ -70,8 +70,8 @@ def _s3(location: Location, options: StorageOptions) -> tuple[Location, S3Store]
 
 
 def _of_profile(options: StorageOptions) -> dict[str, str]:
-    """Region and endpoint as the AWS profile says them; a custom endpoint needs neither."""
-    if options.get("endpoint") and options.get("region"):
+    """Region and endpoint as the AWS profile says them, where the options leave them open."""
+    if not options.get("profile") and (options.get("endpoint") or options.get("region")):
         return {}
     session = botocore_session(options.get("profile"))
     if session is None:
