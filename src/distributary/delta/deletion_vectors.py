@@ -193,7 +193,7 @@ def keep_mask(bitmap: BitMap64, start: int, length: int) -> pa.BooleanArray:
         keep[(deleted - np.uint64(start)).astype(np.intp)] = False
     # From buffers, since pa.array(ndarray) imports pandas where it is installed.
     bits = pa.py_buffer(np.packbits(keep, bitorder="little").tobytes())
-    return cast(pa.BooleanArray, pa.Array.from_buffers(pa.bool_(), length, [None, bits]))
+    return pa.Array.from_buffers(pa.bool_(), length, [None, bits])
 
 
 def _check_sizes(descriptor: DeletionVectorDescriptor) -> None:
