@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
@@ -38,12 +39,20 @@ Reopen = Callable[[str, Sequence[str]], "ObjectStore"]
 class ObjectStore(ABC):
     """The objects below one root; safe to use from many threads."""
 
+    is_remote: bool = False
+    """Whether objects are reached over a network, where an answer can be lost."""
+
     def __init__(self, location: Location, allowed_roots: Sequence[str], reopen: Reopen) -> None:
         self.location = location
         self.root: str = location.uri
         self._reopen = reopen
         self._siblings: dict[str, ObjectStore] = {}
         self.allowed_roots: tuple[str, ...] = tuple(parse_root(allowed).uri for allowed in allowed_roots)
+
+    @property
+    def bucket(self) -> str:
+        """The place whose rules hold for this store: all roots in it behave alike."""
+        return f"{self.location.scheme}://{self.location.authority}"
 
     @abstractmethod
     def get(self, path: str) -> bytes:
@@ -88,6 +97,15 @@ class ObjectStore(ABC):
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Create an object exactly once, or raise ObjectExistsError; readers never see a part of it."""
+
+    @abstractmethod
+    def open_output(self, path: str) -> AbstractContextManager[IO[bytes]]:
+        """A file to write a large object into, never held in memory whole.
+
+        The object is created exactly once, like by ``put_if_absent``, when the block ends; an error
+        in the block leaves nothing behind. Only a large object on a cloud may replace one that another
+        writer creates in that very moment: its key should be one that nobody else writes.
+        """
 
     @abstractmethod
     def delete(self, path: str) -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, TypeVar
 
 import obstore
 import pyarrow as pa
@@ -32,12 +34,16 @@ from distributary.storage.location import Location
 from distributary.storage.ranged_file import READ_AHEAD, RangedFile
 
 T = TypeVar("T")
+
+_HELD_IN_MEMORY = 32 << 20
 # Retries are logged by stamina; without a logging set-up they shall not appear on the terminal.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
 class CloudStore(ObjectStore):
     """The objects below one prefix of a bucket or container."""
+
+    is_remote = True
 
     def __init__(
         self,
@@ -51,6 +57,11 @@ class CloudStore(ObjectStore):
         self._client = client
         self._max_concurrency = max_concurrency
         self._prefix = f"{location.path}/" if location.path else ""
+
+    @property
+    def bucket(self) -> str:
+        endpoint = self._client.config.get("endpoint", "")
+        return f"{super().bucket} {endpoint}"
 
     def get(self, path: str) -> bytes:
         key = self._key(path)
@@ -117,12 +128,38 @@ class CloudStore(ObjectStore):
                 except Exception as error:
                     raise self._refused(error, path) from None
 
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[IO[bytes]]:
+        with SpooledTemporaryFile(_HELD_IN_MEMORY) as spool:
+            yield spool
+            if spool.tell() <= _HELD_IN_MEMORY:
+                spool.seek(0)
+                self.put_if_absent(path, spool.read())
+            else:
+                self._upload(path, spool)
+
     def delete(self, path: str) -> None:
         key = self._key(path)
         try:
             self._retried(path, lambda: obstore.delete(self._client, key))
         except ObjectNotFoundError:
             return
+
+    def _upload(self, path: str, spool: IO[bytes]) -> None:
+        """Send a large object in parts; only a plain put can have the condition, so it is asked before."""
+        key = self._key(path)
+        try:
+            self.head(path)
+        except ObjectNotFoundError:
+            pass
+        else:
+            raise ObjectExistsError(f"{path} in {self.root} exists already; it is not overwritten")
+
+        def send() -> None:
+            spool.seek(0)
+            obstore.put(self._client, key, spool, use_multipart=True)
+
+        self._retried(path, send)
 
     def _key(self, path: str) -> str:
         return self._prefix + checked_key(path)

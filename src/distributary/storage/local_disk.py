@@ -18,8 +18,9 @@ import stat
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import pyarrow as pa
 
@@ -126,6 +127,22 @@ class LocalDisk(ObjectStore):
         finally:
             _discard(temporary)
 
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[IO[bytes]]:
+        final = self._writable(path)
+        temporary = _temporary_name(final)
+        try:
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            _create_once(temporary, final)
+            _sync_directory(final)
+        except OSError as error:
+            self._fail(error, path)
+        finally:
+            _discard(temporary)
+
     def delete(self, path: str) -> None:
         try:
             os.unlink(self._writable(path, make=False))
@@ -184,7 +201,7 @@ class LocalDisk(ObjectStore):
 
     def _temporary(self, final: str, path: str, data: bytes) -> str:
         """A new file beside the final one that holds the data and is on the disk."""
-        temporary = f"{os.path.dirname(final)}/.{uuid.uuid4().hex}.tmp"
+        temporary = _temporary_name(final)
         try:
             with open(temporary, "xb") as file:
                 file.write(data)
@@ -258,6 +275,10 @@ def _read_range(descriptor: int, offset: int, length: int) -> bytes:
         data = os.pread(descriptor, length - read, offset + read)
         parts.append(data)
     return b"".join(parts)
+
+
+def _temporary_name(final: str) -> str:
+    return f"{os.path.dirname(final)}/.{uuid.uuid4().hex}.tmp"
 
 
 def _discard(temporary: str) -> None:

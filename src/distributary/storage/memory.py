@@ -7,9 +7,12 @@ small throw-away tables.
 from __future__ import annotations
 
 import hashlib
+import io
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO
 
 import pyarrow as pa
 
@@ -72,6 +75,12 @@ class Memory(ObjectStore):
             if key in self._objects:
                 raise ObjectExistsError(f"{path} in {self.root} exists already; it is not overwritten")
             self._objects[key] = (bytes(data), _now())
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[IO[bytes]]:
+        output = io.BytesIO()
+        yield output
+        self.put_if_absent(path, output.getvalue())
 
     def delete(self, path: str) -> None:
         with _lock:
