@@ -75,7 +75,9 @@ def write_log(root: Path, files: int, commits_after: int = 100, partitions: int 
 
 
 def _write_commit(log: Path, version: int, actions: list[dict[str, object]]) -> None:
-    info = {"commitInfo": {"timestamp": START + version * 1000, "operation": "WRITE", "operationParameters": {}}}
+    info = {
+        "commitInfo": {"timestamp": START + version * 1000, "operation": "WRITE", "operationParameters": {}}
+    }
     lines = [json.dumps(action, separators=(",", ":")) for action in (info, *actions)]
     (log / f"{version:020d}.json").write_text("\n".join(lines) + "\n")
 
@@ -95,7 +97,9 @@ def _write_checkpoint(log: Path, files: int, per_partition: int) -> None:
     path = log / f"{1:020d}.checkpoint.parquet"
     with pq.ParquetWriter(path, schema, compression="snappy") as writer:
         metadata = {**METADATA, "configuration": [], "format": {"provider": "parquet", "options": []}}
-        writer.write_table(pa.Table.from_pylist([{"protocol": PROTOCOL}, {"metaData": metadata}], schema=schema))
+        writer.write_table(
+            pa.Table.from_pylist([{"protocol": PROTOCOL}, {"metaData": metadata}], schema=schema)
+        )
         for start in range(0, files, ROW_GROUP):
             writer.write_table(_add_rows(schema, start, min(start + ROW_GROUP, files), per_partition))
     (log / "_last_checkpoint").write_text(json.dumps({"version": 1, "size": files + 2}))

@@ -18,6 +18,7 @@ version, path), and what to do.
     │   ├── AccessDeniedError          credentials missing, wrong or too weak
     │   ├── ThrottledError             the store asks to slow down
     │   ├── StorageUnreachableError    no answer: network, DNS, time-out
+    │   ├── EntryUnconfirmedError      a create-once write was sent, and its outcome is not known
     │   ├── UnsafeStorageError         the store cannot create an object exactly once
     │   └── PathOutsideTableError      a log path that leaves the table's roots
     ├── MissingExtraError            an optional dependency is not installed
@@ -105,6 +106,12 @@ class StorageUnreachableError(StorageError):
     """The store gave no answer: network, name resolution or time-out."""
 
     code = "STORAGE_UNREACHABLE"
+
+
+class EntryUnconfirmedError(StorageError):
+    """A create-once write was sent, and reading back did not settle whether it landed."""
+
+    code = "ENTRY_UNCONFIRMED"
 
 
 class UnsafeStorageError(StorageError):

@@ -37,7 +37,7 @@ def test_absent_properties_have_the_protocols_defaults() -> None:
     assert found.column_mapping_mode is ColumnMappingMode.NONE
     assert found.in_commit_timestamps == InCommitTimestamps(False, None, None)
     assert (found.data_skipping_num_indexed_cols, found.data_skipping_stats_columns) == (32, None)
-    assert (found.isolation_level, found.compression_codec) == ("Serializable", "zstd")
+    assert (found.isolation_level, found.compression_codec) == ("WriteSerializable", "zstd")
     assert found.constraints == {}
 
 

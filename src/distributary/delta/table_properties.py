@@ -233,9 +233,9 @@ DATA_SKIPPING_NUM_INDEXED_COLS = _row("delta.dataSkippingNumIndexedCols", 32, _p
 DATA_SKIPPING_STATS_COLUMNS = _row("delta.dataSkippingStatsColumns", None, _parse_paths, "id, address.city")
 ISOLATION_LEVEL = _row(
     "delta.isolationLevel",
-    "Serializable",
+    "WriteSerializable",
     _one_of("Serializable", "WriteSerializable", "SnapshotIsolation"),
-    "Serializable",
+    "WriteSerializable",
 )
 COMPRESSION_CODEC = _row(
     "delta.parquet.compression.codec",

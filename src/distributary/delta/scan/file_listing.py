@@ -54,7 +54,5 @@ def _partition_values(scan: TableScan, snapshot: Snapshot) -> pa.Array:
 
 def _deletion_vectors(scan: TableScan) -> pa.StructArray:
     files = scan.pruned.files
-    columns = [
-        files.column("deletionVector", field.name).combine_chunks() for field in DELETION_VECTOR
-    ]
+    columns = [files.column("deletionVector", field.name).combine_chunks() for field in DELETION_VECTOR]
     return pa.StructArray.from_arrays(columns, fields=list(DELETION_VECTOR), mask=columns[0].is_null())

@@ -34,7 +34,9 @@ class _Buffer:
         """Add a batch when there is room; false when nobody wants more."""
         size = batch.nbytes
         with self._changed:
-            self._changed.wait_for(lambda: self.closed or self._bytes == 0 or self._bytes + size <= self._max_bytes)
+            self._changed.wait_for(
+                lambda: self.closed or self._bytes == 0 or self._bytes + size <= self._max_bytes
+            )
             if self.closed:
                 return False
             self._batches.append(batch)
@@ -106,9 +108,7 @@ def parallel_batches(
             buffer.close()
 
 
-def _drain(
-    pending: deque[Unit], read: Callable[[Unit], Iterator[pa.RecordBatch]], buffer: _Buffer
-) -> None:
+def _drain(pending: deque[Unit], read: Callable[[Unit], Iterator[pa.RecordBatch]], buffer: _Buffer) -> None:
     while not buffer.closed:
         try:
             unit = pending.popleft()

@@ -55,7 +55,9 @@ def _id_of(field: pa.Field) -> int | None:
 def check_field_ids(file_schema: pa.Schema, mode: ColumnMappingMode, path: str) -> None:
     """Refuse a file without field ids in a table that finds its columns by them."""
     if mode is ColumnMappingMode.ID and len(file_schema) and all(_id_of(f) is None for f in file_schema):
-        raise DataFileError(f"data file {path} has no Parquet field ids, but the table finds its columns by id")
+        raise DataFileError(
+            f"data file {path} has no Parquet field ids, but the table finds its columns by id"
+        )
 
 
 def file_columns(

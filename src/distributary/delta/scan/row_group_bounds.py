@@ -68,7 +68,7 @@ class RowGroupBounds:
         struct: DataType = self._schema
         candidates = list(self._file_schema)
         names: list[str] = []
-        file_type: pa.DataType | None = None
+        file_type: Any = None
         for name in path:
             field = struct.find(name) if isinstance(struct, StructType) else None
             at = None if field is None else find_field(field, candidates, self._mode)

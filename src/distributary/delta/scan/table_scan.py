@@ -77,7 +77,7 @@ def file_access(store: ObjectStore) -> FileAccess:
         where, key = resolve_path(store, path)
         return where.get_range(key, offset, length)
 
-    return FileAccess(open_file, read_range, remote=store.local_path("x") is None)
+    return FileAccess(open_file, read_range, remote=store.is_remote)
 
 
 class TableScan:
@@ -194,10 +194,7 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
     if limit is None:
         yield from batches
         return
-    for batch in batches:
-        if limit <= 0:
-            return
-        yield batch.slice(0, limit)
-        limit -= batch.num_rows
-        if limit <= 0:
-            return
+    left = limit
+    while left > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= batch.num_rows

@@ -1,0 +1,1 @@
+"""Transactions on a Delta table: staging, conflict checks, and the commit itself."""

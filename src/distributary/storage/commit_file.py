@@ -1,0 +1,122 @@
+"""Creating a log entry exactly once, and knowing that it is ours.
+
+A commit is one object that must be created by one writer only. Every store has a way:
+a hard link on disks, a conditional put on object stores. What no store has is a reliable
+answer: a response can be lost after the object landed, and a client's own retry then sees
+"exists already". So each entry carries an id of its writer; whenever the answer is not a
+plain yes, the entry is read back and the ids are compared.
+
+Guarantees: `create_commit` returns only when the entry is there and is ours (and, on a
+disk, durable). `ObjectExistsError` means that another writer's entry is there. Any other
+error means that nothing landed, except `EntryUnconfirmedError`: the outcome is not known.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+
+from distributary.errors import (
+    EntryUnconfirmedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+    UnsafeStorageError,
+)
+from distributary.storage.base_store import ObjectStore
+
+ATTEMPTS = 6
+_FIRST_PAUSE = 0.05
+
+_probed: set[str] = set()
+_probing = threading.Lock()
+
+
+def create_commit(store: ObjectStore, path: str, data: bytes, commit_id: str) -> None:
+    """Create a log entry that contains `commit_id`, exactly once."""
+    check_create_once(store)
+    if not store.is_remote:
+        _create_on_disk(store, path, data, commit_id)
+    else:
+        _create_remotely(store, path, data, commit_id)
+
+
+def _create_on_disk(store: ObjectStore, path: str, data: bytes, commit_id: str) -> None:
+    """A disk answers truly; but a name that could not be made durable must not be acknowledged."""
+    try:
+        store.put_if_absent(path, data)
+    except ObjectExistsError:
+        raise
+    except StorageError as error:
+        if _owner(store, path, commit_id) is True:
+            raise EntryUnconfirmedError(
+                f"{path} in {store.root} was written, but the disk failed before it was durable: {error}"
+            ) from error
+        raise
+
+
+def _create_remotely(store: ObjectStore, path: str, data: bytes, commit_id: str) -> None:
+    pause = _FIRST_PAUSE
+    failure: StorageError | None = None
+    for _ in range(ATTEMPTS):
+        try:
+            store.put_if_absent(path, data)
+            return
+        except StorageError as error:
+            failure = error
+        try:
+            ours = _owner(store, path, commit_id)
+        except StorageError:
+            ours = None
+        if ours is True:
+            return
+        if ours is False:
+            raise ObjectExistsError(f"{path} in {store.root} was written by another writer") from failure
+        if isinstance(failure, UnsafeStorageError):
+            raise failure
+        # Not there (yet): the same entry may be sent again, for only one of them can be created.
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause *= 2
+    raise EntryUnconfirmedError(
+        f"{store.root} did not confirm {path} in {ATTEMPTS} attempts: {failure}"
+    ) from failure
+
+
+def _owner(store: ObjectStore, path: str, commit_id: str) -> bool | None:
+    """Whether the entry is ours; `None` where there is none."""
+    try:
+        return commit_id.encode() in store.get(path)
+    except ObjectNotFoundError:
+        return None
+
+
+def check_create_once(store: ObjectStore) -> None:
+    """Refuse a store that overwrites an object which should have been created once.
+
+    Disks and memory are known; a remote store is tried out, once for each bucket and process.
+    """
+    if not store.is_remote:
+        return
+    bucket = store.bucket
+    with _probing:
+        if bucket in _probed:
+            return
+        _probe(store)
+        _probed.add(bucket)
+
+
+def _probe(store: ObjectStore) -> None:
+    path = f"_delta_log/.probe-{uuid.uuid4().hex}.tmp"
+    store.put_if_absent(path, b"first")
+    try:
+        store.put_if_absent(path, b"second")
+    except ObjectExistsError:
+        return
+    finally:
+        store.delete(path)
+    raise UnsafeStorageError(
+        f"{store.root} ignores create-once requests (If-None-Match: *), so two writers could overwrite "
+        "each other's commits. Keep the table on a store that honours them."
+    )
