@@ -194,7 +194,7 @@ class LocalDisk(ObjectStore):
         self._check_real(os.path.realpath(directory), path)
         if make:
             try:
-                os.makedirs(directory, exist_ok=True)
+                _make_directory(directory)
             except OSError as error:
                 self._fail(error, path)
         return full
@@ -318,6 +318,20 @@ def _unsafe(final: str) -> UnsafeStorageError:
         f"The file system of {final} has neither hard links nor an exclusive rename, so two writers could "
         "overwrite each other. Keep the table on another file system."
     )
+
+
+def _make_directory(directory: str) -> None:
+    """Make a directory and those above it, each durable before anything is put into it."""
+    missing: list[str] = []
+    while not os.path.isdir(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    for made in reversed(missing):
+        try:
+            os.mkdir(made)
+        except FileExistsError:
+            continue
+        _sync_directory(made)
 
 
 def _sync_directory(final: str) -> None:
