@@ -8,21 +8,30 @@ when the protocol does not support it.
 
 The parts of arrays and maps have no names of their own: paths go through them as `element`, `key` and
 `value`.
+
+Writers give each new field an id above every id that the table ever used (`delta.columnMapping.maxColumnId`)
+and a physical name of its own, `col-<uuid>`; a table that starts to map its columns keeps the names that its
+files already have (:func:`assign_column_mapping`). Renaming and dropping a column then change only metadata.
 """
 
 from __future__ import annotations
 
 import enum
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
+
 from distributary.delta.errors import InvalidSchemaError
 from distributary.delta.schema.data_types import ArrayType, DataType, MapType, StructField, StructType
+from distributary.delta.schema.schema_edits import rewrite_fields, walk_fields
 from distributary.errors import UnknownColumnError
 
 MODE_PROPERTY: Final = "delta.columnMapping.mode"
 ID_KEY: Final = "delta.columnMapping.id"
 PHYSICAL_NAME_KEY: Final = "delta.columnMapping.physicalName"
+MAX_COLUMN_ID_PROPERTY: Final = "delta.columnMapping.maxColumnId"
 
 
 class ColumnMappingMode(enum.Enum):
@@ -31,6 +40,18 @@ class ColumnMappingMode(enum.Enum):
     NONE = "none"
     NAME = "name"
     ID = "id"
+
+
+class MappedSchema(msgspec.Struct, frozen=True):
+    """A schema whose every field has an id and a physical name, and the largest id ever given out."""
+
+    schema: StructType
+    max_column_id: int
+
+
+def new_physical_name() -> str:
+    """A physical name that no other column has."""
+    return f"col-{uuid.uuid4()}"
 
 
 def column_mapping_mode(configuration: Mapping[str, str], supported: bool) -> ColumnMappingMode:
@@ -85,6 +106,38 @@ def logical_path(schema: StructType, path: tuple[str, ...], mode: ColumnMappingM
         return next((field for field in struct.fields if physical_name(field, mode) == name), None)
 
     return _translate(schema, path, find, lambda field: field.name)
+
+
+def assign_column_mapping(
+    schema: StructType,
+    max_column_id: int = 0,
+    *,
+    name_for: Callable[[StructField], str] = lambda _: new_physical_name(),
+) -> MappedSchema:
+    """Give an id and a physical name to each field that lacks them; the others keep theirs.
+
+    `name_for` names a field in the files: the default makes a new name; a table that already has files
+    passes :func:`existing_name`.
+    """
+    ids = [found for _, field in walk_fields(schema) if (found := field_id(field)) is not None]
+    last = max([max_column_id, *ids])
+
+    def assign(field: StructField) -> StructField:
+        nonlocal last
+        metadata = dict(field.metadata)
+        if metadata.get(ID_KEY) is None:
+            last += 1
+            metadata[ID_KEY] = last
+        if metadata.get(PHYSICAL_NAME_KEY) is None:
+            metadata[PHYSICAL_NAME_KEY] = name_for(field)
+        return StructField(field.name, field.data_type, field.nullable, metadata)
+
+    return MappedSchema(rewrite_fields(schema, assign), last)
+
+
+def existing_name(field: StructField) -> str:
+    """The physical name of a column whose files were written before the table mapped its columns."""
+    return field.name
 
 
 def _physical_struct(struct: StructType, mode: ColumnMappingMode) -> StructType:
