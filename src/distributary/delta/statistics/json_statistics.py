@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, is_
 from types import UnionType
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -57,8 +58,8 @@ def read_json_statistics(
         for path, column in decoder.columns(block):
             found[path].append(column)
     for path in leaves.keys() - readable.keys():
-        found[path].append(leaves[path].read([None] * len(texts)))
-    return {path: pa.chunked_array(arrays or [leaves[path].read([])]) for path, arrays in found.items()}
+        found[path].append(pa.nulls(len(texts), _type(leaves[path])))
+    return {path: pa.chunked_array(arrays, _type(leaves[path])) for path, arrays in found.items()}
 
 
 class _StatisticsDecoder:
@@ -75,7 +76,11 @@ class _StatisticsDecoder:
         """The asked leaves of one block."""
         records = self._records(block)
         for path, leaf in self._leaves.items():
-            yield path, leaf.read(self._values(records, self._attributes[path]))
+            names = self._attributes[path]
+            if self._lack(records, names[0]):
+                yield path, pa.nulls(len(records), _type(leaf))
+            else:
+                yield path, leaf.read(_values(records, names))
 
     def _records(self, block: pa.LargeStringArray) -> list[Any]:
         try:
@@ -93,20 +98,23 @@ class _StatisticsDecoder:
         except _NO_JSON:
             return self._absent
 
-    def _values(self, records: list[Any], names: tuple[str, ...]) -> list[Any]:
-        if self._lacks(records, names[0]):
-            return [None] * len(records)
-        try:
-            return list(map(attrgetter(".".join(names)), records))
-        except AttributeError:  # an object on the way is null
-            return [_value(record, names) for record in records]
-
-    def _lacks(self, records: list[Any], name: str) -> bool:
+    def _lack(self, records: list[Any], name: str) -> bool:
         """Whether no record has a top-level key: all then share the default, and the first one tells most."""
         default = getattr(self._absent, name)
         if getattr(records[0], name) is not default:
             return False
-        return set(map(id, map(attrgetter(name), records))) == {id(default)}
+        return all(map(is_, map(attrgetter(name), records), repeat(default)))
+
+
+def _values(records: list[Any], names: tuple[str, ...]) -> list[Any]:
+    try:
+        return list(map(attrgetter(".".join(names)), records))
+    except AttributeError:  # an object on the way is null
+        return [_value(record, names) for record in records]
+
+
+def _type(leaf: Leaf) -> pa.DataType:
+    return leaf.read([]).type
 
 
 def _value(record: Any, names: tuple[str, ...]) -> Any:
