@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from distributary.delta.deletion_vectors import DeletionVectorDescriptor
 from distributary.delta.log.actions import Add
-from distributary.delta.log.checkpoint_rows import FileRows, Leaf, Mask, ParquetRows, TableRows
+from distributary.delta.log.checkpoint_footer import Leaf
+from distributary.delta.log.checkpoint_rows import FileRows, Mask, ParquetRows, TableRows
 from distributary.delta.log.file_columns import adds_to_table, map_values
 from distributary.delta.log.reconciliation import FileActions, FileKey, active_adds
 from distributary.storage.log_paths import canonical_path, canonical_paths
@@ -96,7 +97,11 @@ class FileSelection:
             None
             if kind is None
             else DeletionVectorDescriptor(
-                storage_type=kind, path_or_inline_dv=text, offset=offset, size_in_bytes=size, cardinality=count
+                storage_type=kind,
+                path_or_inline_dv=text,
+                offset=offset,
+                size_in_bytes=size,
+                cardinality=count,
             )
             for kind, text, offset, size, count in zip(*columns, strict=True)
         ]
@@ -107,7 +112,8 @@ class FileSelection:
                   "defaultRowCommitVersion", "clusteringProvider")  # fmt: skip
         columns = {name: self.column(name).to_pylist() for name in leaves}
         maps = {
-            name: self.column(name).to_pylist(maps_as_pydicts="strict") for name in ("partitionValues", "tags")
+            name: self.column(name).to_pylist(maps_as_pydicts="strict")
+            for name in ("partitionValues", "tags")
         }
         vectors = self.deletion_vectors()
         return [

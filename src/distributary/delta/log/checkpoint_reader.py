@@ -27,11 +27,12 @@ from distributary.delta.log.actions import (
     collect_actions,
     decode_commit,
 )
-from distributary.delta.log.checkpoint_rows import KNOWN_COLUMNS, FileRows, ParquetRows, TableRows
+from distributary.delta.log.checkpoint_footer import KNOWN_COLUMNS
+from distributary.delta.log.checkpoint_rows import FileRows, ParquetRows, TableRows
 from distributary.delta.log.file_columns import adds_to_table
 from distributary.delta.log.log_path import SIDECAR_DIRECTORY, LogPath
 from distributary.delta.log.log_segment import Checkpoint
-from distributary.errors import ObjectNotFoundError
+from distributary.errors import ObjectNotFoundError, PathOutsideTableError
 from distributary.storage.object_store import ObjectStore
 
 _SMALL_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
@@ -41,8 +42,8 @@ class CheckpointContents(msgspec.Struct, frozen=True):
     """The state that a checkpoint holds."""
 
     version: int
-    protocol: Protocol | None
-    metadata: Metadata | None
+    protocol: Protocol
+    metadata: Metadata
     transactions: tuple[SetTransaction, ...]
     domains: tuple[DomainMetadata, ...]
     rows: tuple[FileRows, ...]
@@ -54,7 +55,7 @@ def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointCon
     """Read the small actions of a checkpoint and open the files of its file actions."""
     try:
         return _read(store, checkpoint)
-    except (ObjectNotFoundError, CorruptLogError) as error:
+    except (ObjectNotFoundError, CorruptLogError, PathOutsideTableError) as error:
         raise CorruptCheckpointError(f"checkpoint of version {checkpoint.version}: {error}") from error
 
 
@@ -76,23 +77,24 @@ def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointContents:
 
 
 def _open_rows(store: ObjectStore, file: LogPath) -> ParquetRows:
-    rows = ParquetRows(store, file.path, file.size or None)
+    rows = ParquetRows(store, file.path, file.size or None, file.etag)
     if not KNOWN_COLUMNS & set(rows.schema.names):
         raise CorruptCheckpointError(f"checkpoint file {file.path} has none of a checkpoint's columns")
     return rows
 
 
 def _open_sidecars(store: ObjectStore, sidecars: Sequence[Sidecar]) -> list[ParquetRows]:
-    return [
-        ParquetRows(store, sidecar_path(sidecar), sidecar.size_in_bytes or None) for sidecar in sidecars
-    ]
+    return [ParquetRows(store, sidecar_path(sidecar), sidecar.size_in_bytes or None) for sidecar in sidecars]
 
 
 def sidecar_path(sidecar: Sidecar) -> str:
     """The key of a sidecar below the table's root: its name is a URI reference."""
-    name = unquote(sidecar.path)
-    marker = f"{SIDECAR_DIRECTORY}/"
-    return name[name.index(marker) :] if marker in name else marker + name
+    name = unquote(sidecar.path).rpartition(f"{SIDECAR_DIRECTORY}/")[2]
+    if not name or "/" in name or name in (".", "..") or "\0" in name:
+        raise CorruptCheckpointError(
+            f"a checkpoint names a sidecar outside {SIDECAR_DIRECTORY}: {sidecar.path!r}"
+        )
+    return f"{SIDECAR_DIRECTORY}/{name}"
 
 
 def _small_actions(rows: ParquetRows, version: int) -> CommitActions:
@@ -120,12 +122,18 @@ def _contents(
 ) -> CheckpointContents:
     protocols = [actions.protocol for actions in small if actions.protocol is not None]
     metadata = [actions.metadata for actions in small if actions.metadata is not None]
-    if len(protocols) > 1 or len(metadata) > 1:
-        raise CorruptCheckpointError(f"checkpoint of version {version} has several protocols or metadata")
+    if len(protocols) != 1 or len(metadata) != 1:
+        raise CorruptCheckpointError(
+            f"checkpoint of version {version} has {len(protocols)} protocol and {len(metadata)} metaData "
+            "actions, not one of each"
+        )
+    marks = [actions.checkpoint_metadata for actions in small if actions.checkpoint_metadata is not None]
+    if any(mark.version != version for mark in marks):
+        raise CorruptCheckpointError(f"checkpoint of version {version} says that it is of another version")
     return CheckpointContents(
         version=version,
-        protocol=protocols[0] if protocols else None,
-        metadata=metadata[0] if metadata else None,
+        protocol=protocols[0],
+        metadata=metadata[0],
         transactions=tuple(txn for actions in small for txn in actions.transactions),
         domains=tuple(domain for actions in small for domain in actions.domains),
         rows=tuple(rows),

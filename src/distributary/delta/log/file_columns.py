@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from distributary.delta.deletion_vectors import DeletionVectorDescriptor
 from distributary.delta.log.actions import Add, Remove
-from distributary.delta.log.checkpoint_rows import FILE_LEAVES, STRING_MAP, Leaf, ParquetRows
+from distributary.delta.log.checkpoint_footer import FILE_LEAVES, STRING_MAP, Leaf
+from distributary.delta.log.checkpoint_rows import ParquetRows
 
 _ADD_ATTRIBUTES: dict[Leaf, str] = {
     ("path",): "path",
@@ -113,9 +114,8 @@ def removes_of(rows: ParquetRows) -> list[Remove]:
 def _remove(fields: dict[Leaf, Any]) -> Remove:
     vector = None
     if fields.get(("deletionVector", "storageType")) is not None:
-        vector = DeletionVectorDescriptor(
-            **{name: fields.get(leaf) for leaf, name in _VECTOR_ATTRIBUTES.items()}
-        )
+        values: dict[str, Any] = {name: fields.get(leaf) for leaf, name in _VECTOR_ATTRIBUTES.items()}
+        vector = DeletionVectorDescriptor(**values)
     return Remove(
         path=fields["path",],
         data_change=bool(fields.get(("dataChange",))),

@@ -61,18 +61,29 @@ class Timeline(msgspec.Struct, frozen=True):
         A time after the last commit gives the last version, as long as it has passed: what
         held then is settled. A future time is refused, because it is not.
         """
-        self._refuse_outside(timestamp, now)
-        split = self._split()
-        if split < len(self.versions) and timestamp >= self._in_commit_start(split):
-            low, high = split, len(self.versions)
-        else:
-            low, high = 0, split
-        return self.versions[self._last_at_or_before(timestamp, low, high)]
+        if not self.versions:
+            raise VersionNotFoundError(f"there is no version at or before {_iso(timestamp)}")
+        low, high = self._span(timestamp)
+        self._refuse_outside(timestamp, low, now)
+        after = bisect.bisect_right(self.versions, timestamp, low, high, key=self.time_of)
+        return self.versions[max(after - 1, low)]
 
     def first_version_from(self, timestamp: int) -> int | None:
         """The oldest version committed at or after a time; `None` where all are older."""
-        at = bisect.bisect_left(self.versions, timestamp, key=self.time_of)
+        low, high = self._span(timestamp)
+        at = bisect.bisect_left(self.versions, timestamp, low, high, key=self.time_of)
         return self.versions[at] if at < len(self.versions) else None
+
+    def _span(self, timestamp: int) -> tuple[int, int]:
+        """The positions of the versions among which a time is looked for.
+
+        Times of files and times in commits are of different clocks and are never compared:
+        a time from the enablement of in-commit timestamps on is looked for after it only.
+        """
+        split = self._split()
+        if 0 < split < len(self.versions):
+            return (split, len(self.versions)) if timestamp >= self._in_commit_start(split) else (0, split)
+        return 0, len(self.versions)
 
     def _split(self) -> int:
         """The position of the first version that carries its own time."""
@@ -81,29 +92,21 @@ class Timeline(msgspec.Struct, frozen=True):
         return min(max(self.in_commit_from - self.versions[0], 0), len(self.versions))
 
     def _in_commit_start(self, split: int) -> int:
-        if split == 0:
-            return self.time_of(self.versions[0])
-        return self.in_commit_since if self.in_commit_since is not None else self.time_of(self.versions[split])
+        return (
+            self.in_commit_since if self.in_commit_since is not None else self.time_of(self.versions[split])
+        )
 
-    def _last_at_or_before(self, timestamp: int, low: int, high: int) -> int:
-        start = low
-        while low < high:
-            middle = (low + high) // 2
-            if self.time_of(self.versions[middle]) <= timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        return max(low - 1, start)
-
-    def _refuse_outside(self, timestamp: int, now: int | None) -> None:
-        if not self.versions or timestamp < (first := self.time_of(self.versions[0])):
-            oldest = "" if not self.versions else f": the oldest version, {self.versions[0]}, is of {_iso(first)}"
-            raise VersionNotFoundError(f"there is no version at or before {_iso(timestamp)}{oldest}")
-        if timestamp > (int(time.time() * 1000) if now is None else now) and (
-            timestamp > (last := self.time_of(self.versions[-1]))
-        ):
+    def _refuse_outside(self, timestamp: int, low: int, now: int | None) -> None:
+        first, last = self.time_of(self.versions[0]), self.time_of(self.versions[-1])
+        if low == 0 and timestamp < first:
             raise VersionNotFoundError(
-                f"{_iso(timestamp)} is in the future; the latest version, {self.versions[-1]}, is of {_iso(last)}"
+                f"there is no version at or before {_iso(timestamp)}: the oldest, {self.versions[0]}, "
+                f"is of {_iso(first)}"
+            )
+        if timestamp > max(last, int(time.time() * 1000) if now is None else now):
+            raise VersionNotFoundError(
+                f"{_iso(timestamp)} is in the future; the latest version, {self.versions[-1]}, "
+                f"is of {_iso(last)}"
             )
 
 
@@ -123,16 +126,14 @@ def timeline(store: ObjectStore, snapshot: Snapshot) -> Timeline:
 
 def _showable_commits(listing: LogListing, last: int) -> list[LogPath]:
     """The commits that end at `last` without a gap and whose version can be rebuilt."""
-    if 0 in listing.commits:
-        oldest = 0
-    else:
-        oldest = min((point.version for point in listing.checkpoints), default=0)
     paths: list[LogPath] = []
     version = last
-    while version >= oldest and version in listing.commits:
+    while version in listing.commits:
         paths.append(listing.commits[version])
         version -= 1
-    return paths[::-1]
+    starts = [point.version for point in listing.checkpoints if point.version >= version]
+    oldest = 0 if version < 0 else min(starts, default=0)
+    return [path for path in reversed(paths) if path.version >= oldest]
 
 
 def increasing(times: Sequence[int]) -> tuple[int, ...]:
@@ -180,14 +181,37 @@ def history(store: ObjectStore, snapshot: Snapshot, limit: int | None = None) ->
     """The commits up to a snapshot, newest first."""
     times = timeline(store, snapshot)
     versions = list(reversed(times.versions))[:limit]
-    data = store.get_all([commit_path(version) for version in versions])
-    commits = [
+    return [
+        HistoryEntry(commit.version, times.time_of(commit.version), commit.commit_info)
+        for commit in _read_newest_first(store, versions)
+    ]
+
+
+def _read_newest_first(store: ObjectStore, versions: Sequence[int]) -> list[CommitActions]:
+    """The commits of versions, newest first, as far as they are not cleaned up meanwhile."""
+    try:
+        data = store.get_all([commit_path(version) for version in versions])
+    except ObjectNotFoundError:
+        return _read_while_there(store, versions)
+    return [
         decode_commit(text, version, commit_path(version))
         for text, version in zip(data, versions, strict=True)
     ]
-    return [HistoryEntry(commit.version, times.time_of(commit.version), commit.commit_info) for commit in commits]
+
+
+def _read_while_there(store: ObjectStore, versions: Sequence[int]) -> list[CommitActions]:
+    commits: list[CommitActions] = []
+    for version in versions:
+        try:
+            commits.append(read_commit(store, version))
+        except VersionNotFoundError:
+            break
+    return commits
 
 
 def _iso(milliseconds: int) -> str:
     seconds, rest = divmod(milliseconds, 1000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms after 1970"

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from distributary.delta.log.log_path import LAST_CHECKPOINT, MAX_VERSION
-from distributary.errors import ObjectNotFoundError
+from distributary.errors import AccessDeniedError, ObjectNotFoundError, PathOutsideTableError
 from distributary.storage.object_store import ObjectStore
 
 
@@ -32,7 +32,7 @@ def read_last_checkpoint(store: ObjectStore) -> LastCheckpoint | None:
     """Read the hint; `None` where there is none that can be used."""
     try:
         return parse_last_checkpoint(store.get(LAST_CHECKPOINT))
-    except ObjectNotFoundError:
+    except (ObjectNotFoundError, AccessDeniedError, PathOutsideTableError):
         return None
 
 

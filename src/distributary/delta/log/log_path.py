@@ -44,6 +44,7 @@ class LogPath(msgspec.Struct, frozen=True):
     version: int
     size: int = 0
     last_modified: int = 0
+    etag: str | None = None
     part: int = 0
     parts: int = 0
     end_version: int = -1
@@ -53,8 +54,16 @@ class LogPath(msgspec.Struct, frozen=True):
         """The key below the table's root."""
         return f"{LOG_DIRECTORY}/{self.name}"
 
+    def same_file(self, other: LogPath) -> bool:
+        """Whether two listings saw the same bytes under one name: by etag where the store gives them."""
+        if self.etag is not None and other.etag is not None:
+            return (self.name, self.etag) == (other.name, other.etag)
+        return (self.name, self.size, self.last_modified) == (other.name, other.size, other.last_modified)
 
-def parse_log_path(name: str, size: int = 0, last_modified: int = 0) -> LogPath | None:
+
+def parse_log_path(
+    name: str, size: int = 0, last_modified: int = 0, etag: str | None = None
+) -> LogPath | None:
     """Parse the name of a file in the log directory; `None` where it is not the log's."""
     match = _NAME.fullmatch(name)
     if match is None or int(match["version"]) > MAX_VERSION:
@@ -68,6 +77,7 @@ def parse_log_path(name: str, size: int = 0, last_modified: int = 0) -> LogPath 
         version=int(match["version"]),
         size=size,
         last_modified=last_modified,
+        etag=etag,
         part=int(match["part"] or 0),
         parts=int(match["parts"] or 0),
         end_version=int(match["end"] or -1),

@@ -59,6 +59,8 @@ class LogSegment(msgspec.Struct, frozen=True):
     version: int
     checkpoint: Checkpoint | None
     commits: tuple[LogPath, ...]
+    tip: LogPath | None = None
+    """The commit of the version itself, where the log still has it, even if the checkpoint replaces it."""
 
     @property
     def last_modified(self) -> int:
@@ -75,7 +77,7 @@ def list_log(store: ObjectStore, from_version: int = 0) -> LogListing:
 def _log_paths(store: ObjectStore, from_version: int) -> Iterator[LogPath]:
     try:
         for meta in store.list_from(LOG_DIRECTORY, f"{from_version:020d}"):
-            parsed = parse_log_path(meta.path.rpartition("/")[2], meta.size, meta.last_modified)
+            parsed = parse_log_path(meta.path.rpartition("/")[2], meta.size, meta.last_modified, meta.etag)
             if parsed is not None:
                 yield parsed
     except ObjectNotFoundError:
@@ -103,7 +105,7 @@ def arrange(paths: Iterable[LogPath]) -> LogListing:
     complete = [
         Checkpoint(version, tuple(found[part] for part in sorted(found)))
         for (version, total), found in parts.items()
-        if set(found) == set(range(1, total + 1))
+        if len(found) == total and min(found) == 1 and max(found) == total
     ]
     ordered = sorted([*complete, *singles], key=lambda checkpoint: checkpoint.version)
     return LogListing(commits, tuple(ordered), checksums)
@@ -138,11 +140,11 @@ def choose_segment(
     usable = [point for point in listing.checkpoints if _usable(point, target, without)]
     checkpoint = usable[-1] if usable else None
     start = checkpoint.version + 1 if checkpoint else 0
-    missing = [number for number in range(start, target + 1) if number not in listing.commits]
-    if missing:
-        _refuse_gap(listing, start, target, missing[0], root)
+    missing = next((number for number in range(start, target + 1) if number not in listing.commits), None)
+    if missing is not None:
+        _refuse_gap(listing, start, target, missing, root)
     commits = tuple(listing.commits[number] for number in range(start, target + 1))
-    return LogSegment(target, checkpoint, commits)
+    return LogSegment(target, checkpoint, commits, listing.commits.get(target))
 
 
 def _refuse_gap(listing: LogListing, start: int, target: int, missing: int, root: str) -> None:

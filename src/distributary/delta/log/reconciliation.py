@@ -3,13 +3,15 @@
 Implements S4 "Action Reconciliation" (LR-020 to LR-027) as pure functions. The key of a
 file action is its canonical path and the id of its deletion vector; replaying commits in
 ascending order leaves for each key the last action, so a file is either active or a
-tombstone, never both.
+tombstone, never both. Two actions of one version that contradict each other are refused.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from distributary.delta.errors import CorruptLogError
 from distributary.delta.log.actions import (
     Add,
     CommitActions,
@@ -17,6 +19,7 @@ from distributary.delta.log.actions import (
     FileAction,
     SetTransaction,
 )
+from distributary.delta.log.log_path import commit_path
 
 FileKey = tuple[str, str | None]
 FileActions = Mapping[FileKey, FileAction]
@@ -34,9 +37,37 @@ def latest_file_actions(
     """The last action for each file, over commits in ascending order."""
     latest = dict(before or {})
     for commit in commits:
-        for action in commit.files:
-            latest[file_key(action, canonical)] = action
+        keyed = {file_key(action, canonical): action for action in commit.files}
+        _refuse_contradictions(commit, keyed, canonical)
+        latest.update(keyed)
     return latest
+
+
+def _refuse_contradictions(
+    commit: CommitActions, keyed: FileActions, canonical: Callable[[str], str]
+) -> None:
+    """Refuse a version whose meaning would hang on the order of its actions (LR-027).
+
+    Saying the same thing twice is harmless. A path may be removed with one deletion vector
+    and added with another, but not added twice.
+    """
+    if len(keyed) != len(commit.files):
+        for action in commit.files:
+            if keyed[file_key(action, canonical)] != action:
+                raise _contradiction(commit, action.path)
+    if any(vector is not None for _, vector in keyed):
+        adds = Counter(path for (path, _), action in keyed.items() if isinstance(action, Add))
+        for path, times in adds.most_common(1):
+            if times > 1:
+                raise _contradiction(commit, path)
+
+
+def _contradiction(commit: CommitActions, path: str) -> CorruptLogError:
+    return CorruptLogError(
+        f"two actions of one version contradict each other about {path!r}; "
+        "restore the commit as its writer meant it",
+        path=commit_path(commit.version),
+    )
 
 
 def active_adds(actions: FileActions) -> list[Add]:

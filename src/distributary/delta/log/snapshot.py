@@ -14,11 +14,9 @@ from functools import cached_property, partial
 
 from distributary.delta.errors import (
     CorruptCheckpointError,
-    DeltaError,
     IncompleteLogError,
     LogGapError,
     UnsupportedFeatureError,
-    VersionNotFoundError,
 )
 from distributary.delta.log.actions import (
     CommitActions,
@@ -34,7 +32,7 @@ from distributary.delta.log.checkpoint_reader import CheckpointContents, read_ch
 from distributary.delta.log.checkpoint_rows import ParquetRows
 from distributary.delta.log.file_columns import removes_of
 from distributary.delta.log.log_path import LOG_DIRECTORY, LogPath, commit_path
-from distributary.delta.log.log_segment import LogListing, LogSegment, find_segment, list_log
+from distributary.delta.log.log_segment import Checkpoint, LogListing, LogSegment, find_segment, list_log
 from distributary.delta.log.reconciliation import (
     latest_domains,
     latest_file_actions,
@@ -43,7 +41,7 @@ from distributary.delta.log.reconciliation import (
 from distributary.delta.schema.data_types import StructType, parse_schema
 from distributary.delta.table_features import check_readable
 from distributary.delta.table_properties import TableProperties
-from distributary.errors import ObjectNotFoundError
+from distributary.errors import DistributaryError, ObjectNotFoundError
 from distributary.storage.log_paths import canonical_path
 from distributary.storage.object_store import ObjectStore
 
@@ -51,6 +49,8 @@ _log = logging.getLogger(__name__)
 
 # After this many commits a refresh starts again from a newer checkpoint, where there is one.
 _LONGEST_TAIL = 200
+# How often a log is listed anew when files that were listed are gone.
+_MOST_LISTINGS = 3
 
 
 class Snapshot:
@@ -62,13 +62,13 @@ class Snapshot:
         segment: LogSegment,
         checkpoint: CheckpointContents | None,
         commits: Sequence[CommitActions],
-        files: ActiveFiles | None = None,
+        known: tuple[ActiveFiles, Sequence[CommitActions]] | None = None,
     ) -> None:
         self.root = root
         self.segment = segment
         self._checkpoint = checkpoint
         self._commits = tuple(commits)
-        self._files = files
+        self._known = known
         self.protocol = self._latest_protocol()
         self.metadata = self._latest_metadata()
         self._check_readable()
@@ -105,11 +105,12 @@ class Snapshot:
     @cached_property
     def files(self) -> ActiveFiles:
         """The active files."""
-        if self._files is not None:
-            return self._files
-        start = ActiveFiles.from_checkpoint(self.root, self._checkpoint.rows if self._checkpoint else ())
-        canonical = partial(canonical_path, self.root)
-        return start.apply(latest_file_actions(self._commits, canonical))
+        if self._known is None:
+            rows = self._checkpoint.rows if self._checkpoint else ()
+            start, commits = ActiveFiles.from_checkpoint(self.root, rows), self._commits
+        else:
+            start, commits = self._known
+        return start.apply(latest_file_actions(commits, partial(canonical_path, self.root)))
 
     def tombstones(self) -> list[Remove]:
         """The files that were removed, as far back as the log still says."""
@@ -173,32 +174,39 @@ class Snapshot:
     def advance(self, commits: Sequence[CommitActions], paths: Sequence[LogPath]) -> Snapshot:
         """The snapshot after later commits."""
         segment = LogSegment(
-            commits[-1].version, self.segment.checkpoint, (*self.segment.commits, *paths)
+            commits[-1].version, self.segment.checkpoint, (*self.segment.commits, *paths), paths[-1]
         )
-        canonical = partial(canonical_path, self.root)
-        files = self.files.apply(latest_file_actions(commits, canonical))
-        return Snapshot(self.root, segment, self._checkpoint, (*self._commits, *commits), files)
+        files: ActiveFiles | None = self.__dict__.get("files")
+        known = None if files is None else (files, commits)
+        return Snapshot(self.root, segment, self._checkpoint, (*self._commits, *commits), known)
 
 
 def load_snapshot(
     store: ObjectStore, version: int | None = None, without: frozenset[str] = frozenset()
 ) -> Snapshot:
-    """Load a version (the latest by default), going down the ladder past unusable checkpoints."""
+    """Load a version (the latest by default), going down the ladder past unusable checkpoints.
+
+    Log files may be cleaned up between listing and reading; then the log is listed again.
+    """
     failure: CorruptCheckpointError | None = None
+    listings = 0
     while True:
+        checkpoint: Checkpoint | None = None
         try:
             segment = find_segment(store, version, without)
-        except (LogGapError, VersionNotFoundError) as error:
-            raise _ladder_ended(failure, error) from error
-        try:
+            checkpoint = segment.checkpoint
             return load_segment(store, segment)
         except CorruptCheckpointError as error:
             _log.warning("%s: going on without it", error)
             failure = error
-            without |= segment.checkpoint.names if segment.checkpoint else frozenset()
+            without |= checkpoint.names if checkpoint else frozenset()
+        except (LogGapError, ObjectNotFoundError) as error:
+            listings += 1
+            if listings == _MOST_LISTINGS:
+                raise _ladder_ended(failure, error) from error
 
 
-def _ladder_ended(failure: CorruptCheckpointError | None, error: DeltaError) -> DeltaError:
+def _ladder_ended(failure: CorruptCheckpointError | None, error: DistributaryError) -> DistributaryError:
     if failure is None:
         return error
     return CorruptCheckpointError(
@@ -215,8 +223,25 @@ def load_segment(store: ObjectStore, segment: LogSegment) -> Snapshot:
 
 def without_checkpoint(store: ObjectStore, snapshot: Snapshot) -> Snapshot:
     """The same version without the checkpoint of a snapshot, which proved unreadable later on."""
+    return load_snapshot(store, snapshot.version, _unusable_files(store, snapshot))
+
+
+def _unusable_files(store: ObjectStore, snapshot: Snapshot) -> frozenset[str]:
+    """The files of a checkpoint that failed; none where they are gone or others by now."""
     checkpoint = snapshot.segment.checkpoint
-    return load_snapshot(store, snapshot.version, checkpoint.names if checkpoint else frozenset())
+    if checkpoint is None or any(_changed(store, file) for file in checkpoint.files):
+        return frozenset()
+    return checkpoint.names
+
+
+def _changed(store: ObjectStore, file: LogPath) -> bool:
+    try:
+        found = store.head(file.path)
+    except ObjectNotFoundError:
+        return True
+    if store.local_path(file.path) is None:
+        return found.size != file.size
+    return found.etag != file.etag
 
 
 def read_commits(store: ObjectStore, paths: Sequence[LogPath]) -> list[CommitActions]:
@@ -235,12 +260,17 @@ def refresh(store: ObjectStore, snapshot: Snapshot) -> Snapshot:
         return load_snapshot(store)
     if not newer:
         return snapshot
-    return snapshot.advance(read_commits(store, newer), newer)
+    try:
+        return snapshot.advance(read_commits(store, newer), newer)
+    except ObjectNotFoundError:
+        return load_snapshot(store)
+    except CorruptCheckpointError:
+        return load_snapshot(store, without=_unusable_files(store, snapshot))
 
 
 def _is_latest(store: ObjectStore, snapshot: Snapshot) -> bool:
     """On a local disk two look-ups answer whether anything changed."""
-    if store.local_path(commit_path(snapshot.version)) is None:
+    if store.is_remote:
         return False
     try:
         store.head(commit_path(snapshot.version + 1))
@@ -250,25 +280,14 @@ def _is_latest(store: ObjectStore, snapshot: Snapshot) -> bool:
 
 
 def _same_commit(store: ObjectStore, snapshot: Snapshot) -> bool:
-    if not snapshot.segment.commits:
-        return False
-    last = snapshot.segment.commits[-1]
-    try:
-        found = store.head(last.path)
-    except ObjectNotFoundError:
-        return False
-    return (found.size, found.last_modified) == (last.size, last.last_modified)
+    tip = snapshot.segment.tip
+    return tip is not None and not _changed(store, tip)
 
 
 def _continues(snapshot: Snapshot, listing: LogListing, newer: Sequence[LogPath]) -> bool:
     """Whether the log goes on from this snapshot: the same table, no gap, and not too long a tail."""
-    known = snapshot.segment.commits[-1] if snapshot.segment.commits else None
-    found = listing.commits.get(snapshot.version)
-    same = (
-        known is not None
-        and found is not None
-        and (found.size, found.last_modified) == (known.size, known.last_modified)
-    )
+    known, found = snapshot.segment.tip, listing.commits.get(snapshot.version)
+    same = known is not None and found is not None and found.same_file(known)
     contiguous = [path.version for path in newer] == list(
         range(snapshot.version + 1, snapshot.version + 1 + len(newer))
     )
