@@ -2,7 +2,8 @@
 
 A shallow clone names the files of its source by absolute paths and copies none; it lives as
 long as the source keeps them. A deep clone copies data files and deletion vectors and
-stands on its own (a vector that lies outside the source's table becomes part of the log). Either way the clone has an id and a history of its own.
+stands on its own (a vector that lies outside the source's table becomes part of the log).
+Either way the clone has an id and a history of its own.
 """
 
 from __future__ import annotations
