@@ -116,9 +116,8 @@ def refuse_when_files_were_added_that_should_have_been_read(contest: Contest) ->
 
 
 def refuse_when_a_file_was_removed_that_was_read(contest: Contest) -> None:
-    """Rows that this transaction read are gone."""
-    removed = [remove for remove in contest.winner.removes if remove.data_change]
-    if not removed:
+    """Files that this transaction read are gone, with their rows or into other files."""
+    if not contest.winner.removes:
         return
     keys = {file_key(remove, partial(canonical_path, contest.read.root)) for remove in contest.winner.removes}
     if contest.staged.read_whole_table or keys & contest.staged.read_files:
