@@ -14,7 +14,25 @@
     ├── InvalidSchemaError           a schema text or type that is not Delta's
     ├── InvalidPartitionValueError   a partition value that does not fit its type
     ├── UnsupportedFeatureError      table features or protocol versions we do not have
-    └── ChangeFeedError              changes cannot be given for these versions
+    ├── ChangeFeedError              changes cannot be given for these versions
+    ├── SchemaMismatchError          data, or a change, that does not fit the table's schema
+    ├── TableRuleError               a write that a rule of the table forbids; nothing was committed
+    │   ├── NotNullViolationError      a null where the schema allows none
+    │   ├── ConstraintViolationError   a row breaks a CHECK constraint, an invariant or a length
+    │   ├── GeneratedColumnError       a value differs from what its generation expression gives
+    │   ├── AppendOnlyError            a commit would change or remove data of an append-only table
+    │   └── UnsupportedRuleError       a rule that cannot be evaluated here, so nothing may be written
+    └── CommitError                  a commit did not happen, or it is not known whether it did
+        ├── CommitConflictError        another writer's commit stands in the way
+        │   ├── ConcurrentAppendError      it added files that this one should have read
+        │   ├── ConcurrentDeleteReadError  it removed a file that this one read
+        │   ├── ConcurrentDeleteDeleteError  it removed a file that this one removes
+        │   ├── MetadataChangedError       it changed schema, partitioning or properties
+        │   ├── ProtocolChangedError       it changed the protocol
+        │   ├── ConcurrentTransactionError  it committed for the same application id
+        │   └── ConcurrentDomainError      it changed the same domain metadata
+        ├── TooManyAttemptsError       every attempt lost its race
+        └── CommitStateUnknownError    the store gave no answer, and the log does not tell (yet)
 """
 
 from __future__ import annotations
@@ -110,3 +128,153 @@ class ChangeFeedError(DeltaError):
     """Changes cannot be given for these versions."""
 
     code = "CHANGE_FEED_UNAVAILABLE"
+
+
+class SchemaMismatchError(DeltaError):
+    """Data, or a change of the schema, does not fit the table's schema."""
+
+    code = "SCHEMA_MISMATCH"
+
+
+class TableRuleError(DeltaError):
+    """A rule of the table forbids a write; nothing was committed."""
+
+    code = "TABLE_RULE"
+
+
+class NotNullViolationError(TableRuleError):
+    """A value is null where the schema allows none."""
+
+    code = "NOT_NULL_VIOLATION"
+
+    def __init__(self, column: str) -> None:
+        super().__init__(
+            f"Column {column} is NOT NULL, but a row has no value there. Give it a value, or let the column "
+            f"be null first (alter.drop_not_null({column!r}))."
+        )
+        self.column = column
+
+
+class ConstraintViolationError(TableRuleError):
+    """A row breaks a CHECK constraint, an invariant or a length."""
+
+    code = "CONSTRAINT_VIOLATION"
+
+    def __init__(self, rule: str, expression: str, row: str, *, why: str = "is not true") -> None:
+        super().__init__(f"{rule} is violated: {expression} {why} for a row with {row}.")
+        self.rule = rule
+        self.expression = expression
+        self.row = row
+
+
+class GeneratedColumnError(TableRuleError):
+    """A value differs from what the generation expression of its column gives."""
+
+    code = "GENERATED_COLUMN"
+
+    def __init__(self, column: str, expression: str, row: str) -> None:
+        super().__init__(
+            f"Column {column} is generated as {expression}, which differs from the value of a row with {row}. "
+            "Leave the column out to have it computed."
+        )
+        self.column = column
+        self.expression = expression
+        self.row = row
+
+
+class AppendOnlyError(TableRuleError):
+    """A commit would change or remove data of an append-only table."""
+
+    code = "APPEND_ONLY"
+
+
+class UnsupportedRuleError(TableRuleError):
+    """A rule of the table cannot be evaluated here, so nothing may be written."""
+
+    code = "UNSUPPORTED_RULE"
+
+    def __init__(self, rule: str, expression: str, reason: str) -> None:
+        super().__init__(
+            f"{rule} cannot be evaluated here, so nothing is written: {expression} ({reason}). Write with "
+            "Spark, or change the rule."
+        )
+        self.rule = rule
+        self.expression = expression
+
+
+class CommitError(DeltaError):
+    """A commit did not happen, or it is not known whether it did."""
+
+    code = "COMMIT_FAILED"
+
+
+class CommitConflictError(CommitError):
+    """Another writer's commit stands in the way; nothing was committed."""
+
+    code = "COMMIT_CONFLICT"
+    exit_code = 5
+
+    def __init__(self, message: str, *, version: int) -> None:
+        super().__init__(message)
+        self.version = version
+
+
+class ConcurrentAppendError(CommitConflictError):
+    """Another commit added files that this one should have read."""
+
+    code = "CONCURRENT_APPEND"
+
+
+class ConcurrentDeleteReadError(CommitConflictError):
+    """Another commit removed a file that this one read."""
+
+    code = "CONCURRENT_DELETE_READ"
+
+
+class ConcurrentDeleteDeleteError(CommitConflictError):
+    """Another commit removed a file that this one removes too."""
+
+    code = "CONCURRENT_DELETE_DELETE"
+
+
+class MetadataChangedError(CommitConflictError):
+    """Another commit changed the schema, the partitioning or the properties."""
+
+    code = "METADATA_CHANGED"
+
+
+class ProtocolChangedError(CommitConflictError):
+    """Another commit changed the protocol of the table, or created the table."""
+
+    code = "PROTOCOL_CHANGED"
+
+
+class ConcurrentTransactionError(CommitConflictError):
+    """Another commit was made for the same application id."""
+
+    code = "CONCURRENT_TRANSACTION"
+
+
+class ConcurrentDomainError(CommitConflictError):
+    """Another commit changed the same domain metadata."""
+
+    code = "CONCURRENT_DOMAIN"
+
+
+class TooManyAttemptsError(CommitError):
+    """Every attempt to commit lost its race against another writer."""
+
+    code = "TOO_MANY_ATTEMPTS"
+    exit_code = 6
+
+
+class CommitStateUnknownError(CommitError):
+    """The store gave no answer and the log does not tell whether the commit landed."""
+
+    code = "COMMIT_STATE_UNKNOWN"
+    exit_code = 6
+
+    def __init__(self, message: str, *, version: int, commit_id: str) -> None:
+        super().__init__(message)
+        self.version = version
+        self.commit_id = commit_id
