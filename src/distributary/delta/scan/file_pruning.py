@@ -7,7 +7,7 @@ predicate names. A file is dropped only when no row of it can match (ST-007).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import pyarrow as pa
@@ -27,10 +27,20 @@ LeafPath = tuple[str, ...]
 class PrunedFiles:
     """The files that may hold wanted rows, and of which it is known that every row is wanted."""
 
-    def __init__(self, files: FileSelection, all_match: pa.BooleanArray, statistics: FileStatistics) -> None:
+    def __init__(
+        self,
+        files: FileSelection,
+        all_match: pa.BooleanArray,
+        read_statistics: Callable[[FileSelection], FileStatistics],
+    ) -> None:
         self.files = files
         self.all_match = all_match
-        self.statistics = statistics
+        self._read_statistics = read_statistics
+
+    @cached_property
+    def statistics(self) -> FileStatistics:
+        """The statistics of the files, read when they are asked for."""
+        return self._read_statistics(self.files)
 
     def num_records(self) -> pa.Array:
         """The physical rows of each file, null where the log does not say."""
@@ -53,7 +63,7 @@ class FilePruner:
     def prune(self, files: FileSelection, predicate: Expression | None) -> PrunedFiles:
         """Keep the files that may match a bound predicate."""
         if predicate is None:
-            return PrunedFiles(files, _repeat(True, files.num_files), self._statistics(files))
+            return PrunedFiles(files, _repeat(True, files.num_files), self._statistics)
         columns = {path for path in columns_of(predicate) if path}
         if self._partitioning.intersection(path[0] for path in columns):
             files = files.filter(prune(predicate, self._bounds(files, None)).may_match)
@@ -62,7 +72,7 @@ class FilePruner:
         decision = prune(predicate, self._bounds(files, statistics))
         kept = files.filter(decision.may_match)
         matches = pc.filter(pa.array(decision.all_match), pa.array(decision.may_match))
-        return PrunedFiles(kept, matches, self._statistics(kept))
+        return PrunedFiles(kept, matches, self._statistics)
 
     def _bounds(self, files: FileSelection, statistics: FileStatistics | None) -> SelectionBounds:
         return SelectionBounds(files, self._schema, self._partitioning, self._mode, statistics)

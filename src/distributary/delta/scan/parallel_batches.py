@@ -81,6 +81,10 @@ def parallel_batches(
     max_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of all units, in no particular order."""
+    if workers <= 1:
+        for unit in units:
+            yield from read(unit)
+        return
     buffer = _Buffer(max_bytes)
     pending = deque(units)
     buffer.readers = min(workers, len(pending))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 import pyarrow as pa
@@ -36,6 +37,8 @@ from distributary.expressions.sql_parser import parse_predicate
 from distributary.expressions.tree import Expression, columns_of
 from distributary.storage.log_paths import resolve_path
 from distributary.storage.object_store import ObjectStore
+
+_FILES_AT_ONCE = 10_000
 
 
 class ScanSettings(msgspec.Struct, frozen=True):
@@ -108,23 +111,24 @@ class TableScan:
         pruner = FilePruner(self._schema, self._snapshot.metadata.partitioning, self.mode)
         return pruner.prune(self._snapshot.files, self.predicate)
 
-    def data_files(self) -> list[DataFile]:
-        """The files to read, with their partition values as the columns' types."""
+    def data_files(self) -> Iterator[DataFile]:
+        """The files to read, with their partition values as the columns' types.
+
+        The columns of the log are read at once; the files are made of them as they are taken, so that
+        a reader who stops early has not paid for all.
+        """
         selection = self.pruned.files
         partition = self._partition_columns(selection)
-        paths, sizes = selection.column("path").to_pylist(), selection.column("size").to_pylist()
-        vectors = selection.deletion_vectors()
-        matches = self.pruned.all_match.to_pylist()
-        return [
-            DataFile(
-                path=paths[at],
-                size=sizes[at],
-                partition={name: values[at] for name, values in partition.items()},
-                deletion_vector=vectors[at],
-                all_match=matches[at],
-            )
-            for at in range(selection.num_files)
-        ]
+        paths, sizes = selection.column("path"), selection.column("size")
+        vectors, matches = selection.deletion_vectors(), self.pruned.all_match
+
+        def taken(start: int) -> Iterator[DataFile]:
+            columns = [part.slice(start, _FILES_AT_ONCE).to_pylist() for part in (paths, sizes, matches)]
+            for at, (path, size, all_match) in enumerate(zip(*columns, strict=True), start):
+                values = {name: column[at] for name, column in partition.items()}
+                yield DataFile(path, size, values, vectors[at], all_match)
+
+        return chain.from_iterable(map(taken, range(0, selection.num_files, _FILES_AT_ONCE)))
 
     def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows as batches, at most `limit` of them."""
@@ -150,9 +154,9 @@ class TableScan:
         reader = self._reader(use_threads=False)
         return sum(reader.count(file) for file in self.data_files())
 
-    def _read(self, files: Sequence[DataFile], limit: int | None) -> Iterator[pa.RecordBatch]:
+    def _read(self, files: Iterator[DataFile], limit: int | None) -> Iterator[pa.RecordBatch]:
         workers = 1 if limit is not None and limit <= self._settings.batch_rows else self._settings.workers
-        reader = self._reader(use_threads=len(files) < self._settings.workers)
+        reader = self._reader(use_threads=self.pruned.files.num_files < self._settings.workers)
         return parallel_batches(
             files, reader.read, workers=workers, max_bytes=self._settings.max_buffered_bytes
         )
