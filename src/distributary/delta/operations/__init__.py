@@ -1,0 +1,1 @@
+"""What is done to a table as a whole: plan, then act."""

@@ -1,0 +1,181 @@
+"""A change of a table's metadata or protocol, as a value that can be shown before it is made.
+
+A plan is made from the state of a table alone and reads no rows. It carries the new metadata and protocol,
+already checked (schema rules, properties, features that we can write), and what must hold for the rows that
+are there. `str` of a plan says what would change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from distributary.delta.commit.protocol_upgrade import features_of, required_protocol
+from distributary.delta.commit.staged_commit import Operation
+from distributary.delta.commit.write_validation import RowCheck
+from distributary.delta.log.actions import Metadata, Protocol
+from distributary.delta.log.snapshot import Snapshot
+from distributary.delta.schema.column_mapping import (
+    MAX_COLUMN_ID_PROPERTY,
+    ColumnMappingMode,
+    assign_column_mapping,
+    column_mapping_mode,
+)
+from distributary.delta.schema.data_types import StructType, schema_to_json
+from distributary.delta.schema.schema_edits import ColumnPath
+from distributary.delta.schema.schema_rules import check_table_schema
+from distributary.delta.table_features import check_writable
+from distributary.delta.table_properties import MAX_COLUMN_ID, TableProperties
+
+_CLUSTERING = "delta.clustering"
+
+
+class TableState(msgspec.Struct, frozen=True):
+    """What a change of metadata starts from; clustering columns are physical paths."""
+
+    where: str
+    metadata: Metadata
+    protocol: Protocol
+    schema: StructType
+    clustering: tuple[ColumnPath, ...] = ()
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> TableState:
+        """The state of a table at a snapshot."""
+        domain = snapshot.domains.get(_CLUSTERING)
+        columns = _clustering_columns(domain.configuration) if domain is not None else ()
+        return cls(snapshot.root, snapshot.metadata, snapshot.protocol, snapshot.schema, columns)
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """The table's properties as they are in the log."""
+        return self.metadata.properties
+
+    @property
+    def properties(self) -> TableProperties:
+        """The table's properties with their types and defaults."""
+        return TableProperties.from_configuration(self.configuration)
+
+    @property
+    def mode(self) -> ColumnMappingMode:
+        """How columns are found in files."""
+        return mapping_mode(self.configuration, self.protocol)
+
+
+class AlterationPlan(msgspec.Struct, frozen=True):
+    """One change, and what the rows that are there must satisfy for it."""
+
+    operation: Operation
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    must_hold: RowCheck | None = None
+    must_have: ColumnPath = ()
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the table is already as asked."""
+        return self.metadata is None and self.protocol is None
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the rows that are there decide."""
+        return self.must_hold is not None or bool(self.must_have)
+
+    def __str__(self) -> str:
+        parts = [self.operation.name]
+        parts.extend(f"{key}: {value}" for key, value in self.operation.parameters.items())
+        if self.protocol is not None:
+            features = ", ".join(self.protocol.writer_features or ())
+            parts.append(
+                f"protocol: reader {self.protocol.min_reader_version}, writer "
+                f"{self.protocol.min_writer_version}{f' ({features})' if features else ''}"
+            )
+        if self.reads_rows:
+            parts.append("after a look at every row")
+        return "; ".join(parts) if not self.changes_nothing else f"{parts[0]}: nothing to change"
+
+
+def mapping_mode(configuration: Mapping[str, str], protocol: Protocol) -> ColumnMappingMode:
+    """How columns are found in the files of a table with this configuration and protocol."""
+    return column_mapping_mode(configuration, supported="columnMapping" in features_of(protocol))
+
+
+def plan_change(
+    state: TableState,
+    operation: Operation,
+    *,
+    schema: StructType | None = None,
+    configuration: Mapping[str, str] | None = None,
+    partition_columns: Sequence[str] | None = None,
+    description: Mapping[str, str | None] | None = None,
+    features: Collection[str] = (),
+    protocol: Protocol | None = None,
+) -> AlterationPlan:
+    """The plan for new parts of the metadata, with ids for new columns and the protocol that they need."""
+    properties = dict(state.configuration if configuration is None else configuration)
+    columns = state.schema if schema is None else schema
+    partitioning = list(state.metadata.partitioning if partition_columns is None else partition_columns)
+    draft = _metadata(state, columns, properties, partitioning, description or {})
+    needed = required_protocol(protocol or state.protocol, draft, columns, features)
+    mode = mapping_mode(properties, needed)
+    if mode is not ColumnMappingMode.NONE:
+        mapped = assign_column_mapping(columns, state.properties.get(MAX_COLUMN_ID))
+        columns = mapped.schema
+        properties[MAX_COLUMN_ID_PROPERTY] = str(mapped.max_column_id)
+        draft = _metadata(state, columns, properties, partitioning, description or {})
+    _check(state, draft, needed, columns, mode)
+    return AlterationPlan(
+        operation,
+        draft if draft != state.metadata else None,
+        needed if needed != state.protocol else None,
+    )
+
+
+def _metadata(
+    state: TableState,
+    schema: StructType,
+    configuration: dict[str, str],
+    partition_columns: list[str],
+    description: Mapping[str, str | None],
+) -> Metadata:
+    same_schema = schema == state.schema
+    changed: dict[str, Any] = {
+        "schema_string": state.metadata.schema_string if same_schema else schema_to_json(schema),
+        "configuration": configuration
+        if configuration != state.configuration
+        else state.metadata.configuration,
+        "partition_columns": state.metadata.partition_columns
+        if tuple(partition_columns) == state.metadata.partitioning
+        else partition_columns,
+    }
+    return msgspec.structs.replace(state.metadata, **changed, **description)
+
+
+def _check(
+    state: TableState, metadata: Metadata, protocol: Protocol, schema: StructType, mode: ColumnMappingMode
+) -> None:
+    properties = TableProperties.from_configuration(metadata.properties)
+    if schema != state.schema or mode is not state.mode or properties.enable_change_data_feed:
+        check_table_schema(
+            schema, metadata.partitioning, mode, change_feed=properties.enable_change_data_feed
+        )
+    check_writable(
+        protocol.min_reader_version,
+        protocol.min_writer_version,
+        protocol.reader_features,
+        protocol.writer_features,
+        state.where,
+        configuration=metadata.properties,
+        schema=schema,
+    )
+
+
+def _clustering_columns(configuration: str) -> tuple[ColumnPath, ...]:
+    try:
+        decoded = msgspec.json.decode(configuration, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return ()
+    columns = cast("list[list[str]]", decoded.get("clusteringColumns") or [])
+    return tuple(tuple(path) for path in columns)
