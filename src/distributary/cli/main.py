@@ -21,6 +21,7 @@ from distributary.errors import DistributaryError
 
 COMMANDS: Mapping[str, str] = {
     "demo": "distributary.cli.demo:demo",
+    "table": "distributary.cli.table:table",
     "version": "distributary.cli.version:version",
 }
 """Each command's name and where it lives; a new noun is one line here."""
@@ -86,7 +87,7 @@ def cli() -> None:
     \b
     Examples:
       distributary demo
-      distributary version
+      distributary table show s3://lake/orders
     """
 
 

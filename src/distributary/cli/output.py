@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import click
 
@@ -63,6 +63,25 @@ def write_rows(rows: Rows, format: str, output: Path | None = None) -> None:
             write_text_table(rows, sink, width=_terminal_width() if on_terminal else None)
         else:
             _WRITERS[format](rows, sink)
+
+
+def write_text(text: str, output: Path | None = None) -> None:
+    """Write a text and a line end to stdout or into a file."""
+    with _sink(output) as sink:
+        sink.write(text.encode() + b"\n")
+
+
+def write_value(value: Any, format: str, output: Path | None = None) -> None:
+    """Write one value as indented JSON, or as NDJSON: one line, or one for each item of a list."""
+    import msgspec
+
+    if format == "json":
+        write_text(msgspec.json.format(encode_json(value), indent=2).decode(), output)
+        return
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
+    with _sink(output) as sink:
+        for item in items:
+            sink.write(encode_json(item) + b"\n")
 
 
 def json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
