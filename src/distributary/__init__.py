@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distributary.delta.table import DeltaTable, TableSnapshot
+    from distributary.delta.table import DeltaTable
+    from distributary.delta.table_snapshot import TableSnapshot
     from distributary.errors import DistributaryError
     from distributary.expressions.tree import col
 
@@ -19,7 +20,7 @@ __all__ = ["DeltaTable", "DistributaryError", "TableSnapshot", "__version__", "c
 
 _HOMES = {
     "DeltaTable": "distributary.delta.table",
-    "TableSnapshot": "distributary.delta.table",
+    "TableSnapshot": "distributary.delta.table_snapshot",
     "DistributaryError": "distributary.errors",
     "col": "distributary.expressions.tree",
 }
