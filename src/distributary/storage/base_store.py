@@ -98,6 +98,10 @@ class ObjectStore(ABC):
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Create an object exactly once, or raise ObjectExistsError; readers never see a part of it."""
 
+    def put_hint(self, path: str, data: bytes) -> None:
+        """Like ``put_if_absent``, for what can be made again: it may be lost when the power fails."""
+        self.put_if_absent(path, data)
+
     @abstractmethod
     def open_output(self, path: str) -> AbstractContextManager[IO[bytes]]:
         """A file to write a large object into, never held in memory whole.

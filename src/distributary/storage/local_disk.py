@@ -127,6 +127,17 @@ class LocalDisk(ObjectStore):
         finally:
             _discard(temporary)
 
+    def put_hint(self, path: str, data: bytes) -> None:
+        temporary = _temporary_name(self._writable(path))
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+            _create_once(temporary, self._full(path))
+        except OSError as error:
+            self._fail(error, path)
+        finally:
+            _discard(temporary)
+
     @contextmanager
     def open_output(self, path: str) -> Iterator[IO[bytes]]:
         final = self._writable(path)

@@ -80,7 +80,7 @@ def commit(
         if _write(store, context, entry):
             on_phase(WRITTEN, context.version)
             result = CommitResult(context.version, _committed(store, base, context.version, entry))
-            care_for_log(store, base, result.snapshot, now())
+            care_for_log(store, result.snapshot, now())
             on_phase(POST_COMMIT, context.version)
             return result
         on_phase(CONFLICT, context.version)
