@@ -176,7 +176,7 @@ class WriteRules(msgspec.Struct, frozen=True):
         for name in self.generated.keys() & given.keys():
             _check_agreement(self.generated[name], rows)
         for check in self.checks:
-            _check_condition(check, rows)
+            check_condition(check, rows)
         return pa.RecordBatch.from_arrays(rows.columns, schema=arrow_schema(self.schema))
 
     def _rows(self, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
@@ -194,6 +194,22 @@ def check_not_null(values: Any, field: StructField, parent: ColumnPath) -> None:
     if not field.nullable and values.null_count:
         raise NotNullViolationError(".".join(path))
     _check_parts(values, field.data_type, path)
+
+
+def check_default(rule: TableRule, data_type: DataType) -> None:
+    """Refuses a default that cannot be evaluated for a column of this type."""
+    _default_value(rule, arrow_type(data_type), datetime.datetime.now(datetime.UTC))
+
+
+def check_condition(check: RowCheck, rows: pa.RecordBatch) -> None:
+    """Refuses rows of which one breaks a rule."""
+    try:
+        holds = filter_mask(check.tree, rows)
+    except ExpressionFailedError as error:
+        raise _failed(check.rule, check.tree, rows, error) from error
+    if not pc.all(holds).as_py() and rows.num_rows:
+        row = _sample(check.tree, rows, pc.index(holds, False).as_py())
+        raise ConstraintViolationError(check.rule.title, check.rule.text, row)
 
 
 def _check_parts(values: Any, data_type: DataType, path: ColumnPath) -> None:
@@ -331,16 +347,6 @@ def _check_agreement(made: GeneratedColumn, rows: pa.RecordBatch) -> None:
     if not pc.all(agrees).as_py() and rows.num_rows:
         row = _sample(made.agrees, rows, pc.index(agrees, False).as_py())
         raise GeneratedColumnError(".".join(made.rule.column), made.rule.text, row)
-
-
-def _check_condition(check: RowCheck, rows: pa.RecordBatch) -> None:
-    try:
-        holds = filter_mask(check.tree, rows)
-    except ExpressionFailedError as error:
-        raise _failed(check.rule, check.tree, rows, error) from error
-    if not pc.all(holds).as_py() and rows.num_rows:
-        row = _sample(check.tree, rows, pc.index(holds, False).as_py())
-        raise ConstraintViolationError(check.rule.title, check.rule.text, row)
 
 
 def _failed(

@@ -26,6 +26,7 @@ from distributary.delta.schema.schema_edits import (
     Position,
     exact_path,
     field_at,
+    find_field,
     insert_field,
     move_field,
     remove_field,
@@ -76,16 +77,15 @@ def plan_rename_column(state: TableState, path: ColumnPath, new_name: str) -> Al
     _need_mapping(state, path, "renamed")
     _refuse_for_rules(state, path, "renamed")
     renamed = (*path[:-1], new_name)
-    parent = state.schema if len(path) == 1 else _struct_at(state.schema, path[:-1])
-    twin = parent.find(new_name)
-    if twin is not None and twin.name != path[-1]:
+    twin = find_field(state.schema, renamed)
+    if twin is not None and twin is not field_at(state.schema, path):
         raise SchemaMismatchError(f"There is a column {'.'.join(renamed)} already (names ignore case).")
     schema = replace_field(
-        state.schema, path, lambda field: StructField(new_name, field.data_type, field.nullable, field.metadata)
+        state.schema,
+        path,
+        lambda field: StructField(new_name, field.data_type, field.nullable, field.metadata),
     )
-    partitioning = [
-        new_name if (column,) == path else column for column in state.metadata.partitioning
-    ]
+    partitioning = [new_name if (column,) == path else column for column in state.metadata.partitioning]
     operation = Operation(
         "RENAME COLUMN", {"oldColumnPath": ".".join(path), "newColumnPath": ".".join(renamed)}
     )
@@ -108,7 +108,9 @@ def plan_drop_columns(state: TableState, paths: Sequence[ColumnPath]) -> Alterat
             raise SchemaMismatchError(f"Column {path[0]} cannot be dropped: the table is partitioned by it.")
         physical = physical_path(state.schema, path, state.mode)
         if any(_starts(column, physical) for column in state.clustering):
-            raise SchemaMismatchError(f"Column {'.'.join(path)} cannot be dropped: the table is clustered by it.")
+            raise SchemaMismatchError(
+                f"Column {'.'.join(path)} cannot be dropped: the table is clustered by it."
+            )
         schema = remove_field(schema, path)
     configuration = _statistics_columns(
         state, lambda column: None if any(_starts(column, path) for path in exact) else column
@@ -141,8 +143,8 @@ def plan_widen_column(state: TableState, path: ColumnPath, to_type: DataType) ->
         return AlterationPlan(_change_operation(state.schema, path))
     if not state.properties.get(ENABLE_TYPE_WIDENING):
         raise SchemaMismatchError(
-            f"The type of column {'.'.join(path)} cannot change: the table does not allow it. Set the property "
-            f"{ENABLE_TYPE_WIDENING.key} = true first (older engines can then no longer read the table)."
+            f"The type of column {'.'.join(path)} cannot change: the table does not allow it. Set the "
+            f"property {ENABLE_TYPE_WIDENING.key} = true first (older engines then cannot read the table)."
         )
     _refuse_for_rules(state, path, "given another type")
     return _change_column(state, path, lambda field: widen_field(field, to_type, path[:-1]))
@@ -158,10 +160,11 @@ def plan_move_column(state: TableState, path: ColumnPath, position: Position) ->
 def plan_set_default(state: TableState, path: ColumnPath, expression: str | None) -> AlterationPlan:
     """The value of a column that later writes leave out; None takes the default away."""
     path = exact_path(state.schema, path)
-    if len(path) > 1:
+    name, *nested = path
+    if nested:
         raise SchemaMismatchError(f"Only whole columns have defaults, {'.'.join(path)} is a part of one.")
     if expression is not None:
-        title = f"The default of column {path[0]}"
+        title = f"The default of column {name}"
         check_default(TableRule(title, expression), field_at(state.schema, path).data_type)
     return _change_column(state, path, lambda field: _with_metadata(field, DEFAULT_KEY, expression))
 
@@ -222,15 +225,6 @@ def _starts(column: ColumnPath, path: ColumnPath) -> bool:
     return len(beginning) == len(path) and all(
         a.lower() == b.lower() for a, b in zip(beginning, path, strict=True)
     )
-
-
-def _struct_at(schema: StructType, path: ColumnPath) -> StructType:
-    """The struct that holds the siblings of a nested field."""
-    inserted = schema
-    for name in path:
-        inserted = cast("StructType", inserted)
-        del name
-    return inserted
 
 
 def _with_metadata(field: StructField, key: str, value: str | None) -> StructField:

@@ -19,15 +19,19 @@ from distributary.delta.log.actions import Metadata, Protocol
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.schema.column_mapping import (
     MAX_COLUMN_ID_PROPERTY,
+    MODE_PROPERTY,
     ColumnMappingMode,
     assign_column_mapping,
     column_mapping_mode,
+    existing_name,
+    new_physical_name,
 )
 from distributary.delta.schema.data_types import StructType, schema_to_json
 from distributary.delta.schema.schema_edits import ColumnPath
 from distributary.delta.schema.schema_rules import check_table_schema
 from distributary.delta.table_features import check_writable
 from distributary.delta.table_properties import MAX_COLUMN_ID, TableProperties
+from distributary.errors import InvalidInputError
 
 _CLUSTERING = "delta.clustering"
 
@@ -120,8 +124,11 @@ def plan_change(
     draft = _metadata(state, columns, properties, partitioning, description or {})
     needed = required_protocol(protocol or state.protocol, draft, columns, features)
     mode = mapping_mode(properties, needed)
+    _check_mode_change(state.mode, mode)
     if mode is not ColumnMappingMode.NONE:
-        mapped = assign_column_mapping(columns, state.properties.get(MAX_COLUMN_ID))
+        starts = state.mode is ColumnMappingMode.NONE
+        name_for = existing_name if starts else new_physical_name
+        mapped = assign_column_mapping(columns, state.properties.get(MAX_COLUMN_ID), name_for=name_for)
         columns = mapped.schema
         properties[MAX_COLUMN_ID_PROPERTY] = str(mapped.max_column_id)
         draft = _metadata(state, columns, properties, partitioning, description or {})
@@ -170,6 +177,14 @@ def _check(
         configuration=metadata.properties,
         schema=schema,
     )
+
+
+def _check_mode_change(before: ColumnMappingMode, after: ColumnMappingMode) -> None:
+    if before is not after and (before, after) != (ColumnMappingMode.NONE, ColumnMappingMode.NAME):
+        raise InvalidInputError(
+            f"{MODE_PROPERTY} cannot go from {before.value} to {after.value}: the files that are there would "
+            "be misread. A table can only start to map its columns by name."
+        )
 
 
 def _clustering_columns(configuration: str) -> tuple[ColumnPath, ...]:

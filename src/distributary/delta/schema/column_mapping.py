@@ -49,7 +49,7 @@ class MappedSchema(msgspec.Struct, frozen=True):
     max_column_id: int
 
 
-def new_physical_name() -> str:
+def new_physical_name(_: StructField) -> str:
     """A physical name that no other column has."""
     return f"col-{uuid.uuid4()}"
 
@@ -112,7 +112,7 @@ def assign_column_mapping(
     schema: StructType,
     max_column_id: int = 0,
     *,
-    name_for: Callable[[StructField], str] = lambda _: new_physical_name(),
+    name_for: Callable[[StructField], str] = new_physical_name,
 ) -> MappedSchema:
     """Give an id and a physical name to each field that lacks them; the others keep theirs.
 
