@@ -186,7 +186,7 @@ def _text_columns(
 
 
 def _typed_column(segment: StatisticsSegment, path: LeafPath, rule: BoundsRule) -> pa.ChunkedArray:
-    column = (segment.parsed or {}).get(path)
+    column = None if segment.parsed is None else segment.parsed.get(path)
     if column is None:
         return pa.chunked_array([pa.nulls(segment.num_files, rule.recorded_type)])
     return rule.convert(_chunked(column))
