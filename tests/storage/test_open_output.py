@@ -28,9 +28,14 @@ def test_stream_is_invisible_until_it_ends(place):
 
 def test_error_while_writing_leaves_nothing(place):
     store = place.open()
-    with pytest.raises(ZeroDivisionError), store.open_output("d/a.bin") as output:
-        output.write(b"half")
-        raise ZeroDivisionError
+
+    def write_half() -> None:
+        with store.open_output("d/a.bin") as output:
+            output.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_half()
     assert list(store.list_all()) == []
 
 

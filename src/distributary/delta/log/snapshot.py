@@ -112,6 +112,11 @@ class Snapshot:
             start, commits = self._known
         return start.apply(latest_file_actions(commits, partial(canonical_path, self.root)))
 
+    @property
+    def files_known(self) -> bool:
+        """Whether the active files were worked out already, so that asking for them is cheap."""
+        return self._known is not None or "files" in vars(self)
+
     def tombstones(self) -> list[Remove]:
         """The files that were removed, as far back as the log still says."""
         actions = self.files.actions
