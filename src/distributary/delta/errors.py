@@ -4,6 +4,7 @@
 
     DeltaError
     ├── TableNotFoundError           no Delta log at this root
+    ├── TableExistsError             a table is to be created where there is one
     ├── VersionNotFoundError         a version or time that the log cannot show (any more, or yet)
     ├── CorruptLogError              a commit that cannot be read: file and line
     │   ├── LogGapError                a version is missing
@@ -51,6 +52,13 @@ class TableNotFoundError(DeltaError):
 
     code = "TABLE_NOT_FOUND"
     exit_code = 3
+
+
+class TableExistsError(DeltaError):
+    """A table is to be created where there is one already."""
+
+    code = "TABLE_EXISTS"
+    exit_code = 5
 
 
 class VersionNotFoundError(DeltaError):
@@ -149,8 +157,8 @@ class NotNullViolationError(TableRuleError):
 
     def __init__(self, column: str) -> None:
         super().__init__(
-            f"Column {column} is NOT NULL, but a row has no value there. Give it a value, or let the column "
-            f"be null first (alter.drop_not_null({column!r}))."
+            f"Column {column} must have a value (NOT NULL), but a row has none. Give it one, or let the column "
+            f"be null (alter.drop_not_null({column!r}))."
         )
         self.column = column
 
@@ -174,8 +182,8 @@ class GeneratedColumnError(TableRuleError):
 
     def __init__(self, column: str, expression: str, row: str) -> None:
         super().__init__(
-            f"Column {column} is generated as {expression}, which differs from the value of a row with {row}. "
-            "Leave the column out to have it computed."
+            f"Column {column} is generated as {expression}, which differs from the value in a row with "
+            f"{row}. Leave the column out to have it computed."
         )
         self.column = column
         self.expression = expression

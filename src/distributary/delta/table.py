@@ -11,20 +11,27 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from distributary.delta.commit.data_file_writer import WriterSettings
 from distributary.delta.errors import TableNotFoundError, VersionNotFoundError
 from distributary.delta.log.checkpoint_writer import CheckpointInfo, CheckpointKind, write_checkpoint
 from distributary.delta.log.history import HistoryEntry, history, timeline
 from distributary.delta.log.snapshot import Snapshot, load_snapshot, refresh
+from distributary.delta.operations.alter_table import TableAlteration
 from distributary.delta.operations.analyze import execute_analyze, plan_analyze
+from distributary.delta.operations.append import Transaction, WriteResult, append
 from distributary.delta.operations.clone import execute_clone, plan_clone
 from distributary.delta.operations.convert import execute_convert, plan_convert
+from distributary.delta.operations.create import ExistsMode, SchemaLike, execute_create, plan_create
+from distributary.delta.operations.overwrite import overwrite
 from distributary.delta.operations.restore import execute_restore, plan_restore
+from distributary.delta.operations.row_stream import Rows
 from distributary.delta.operations.vacuum import VacuumPlan, VacuumResult, execute_vacuum, plan_vacuum
 from distributary.delta.scan.change_data_feed import ChangeScan
 from distributary.delta.scan.table_scan import ScanSettings
 from distributary.delta.schema.data_types import DataType
 from distributary.delta.table_snapshot import Predicate, TableChanges, TableSnapshot
 from distributary.errors import InvalidInputError
+from distributary.expressions.tree import Expression
 from distributary.storage.object_store import ObjectStore, open_store
 
 __all__ = ["DeltaTable", "TableChanges", "TableSnapshot", "milliseconds"]
@@ -57,6 +64,35 @@ class DeltaTable:
             return False
         return True
 
+    @classmethod
+    def create(
+        cls,
+        uri: str | Path,
+        schema: SchemaLike,
+        *,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        mode: ExistsMode = "error",
+        storage_options: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """Create an empty table with the columns of an Arrow or Delta schema.
+
+        Where there is a table already, mode `error` raises and `ignore` opens it as it is.
+        """
+        table = cls(uri, storage_options)
+        plan = plan_create(
+            table.store,
+            schema,
+            partition_by=partition_by,
+            properties=properties,
+            name=name,
+            description=description,
+        )
+        table._latest = execute_create(table.store, plan, mode).snapshot
+        return table
+
     @property
     def uri(self) -> str:
         """Where the table is."""
@@ -77,6 +113,60 @@ class DeltaTable:
             version = self._timeline_version(timestamp)
         state = self._refreshed() if version is None else self._at(version)
         return TableSnapshot(self.store, state, self._settings)
+
+    def append(
+        self,
+        data: Rows,
+        *,
+        merge_schema: bool = False,
+        txn: Transaction | None = None,
+        settings: WriterSettings | None = None,
+    ) -> WriteResult:
+        """Add rows: an Arrow table, batches, a reader, or a frame of pandas, Polars or DuckDB.
+
+        `merge_schema` lets new columns in. `txn` is an application's id and the number of this write; the
+        same number is written once.
+        """
+        result = append(
+            self.store, self._refreshed(), data, merge_schema=merge_schema, txn=txn, settings=settings
+        )
+        self._latest = result.snapshot
+        return result
+
+    def overwrite(
+        self,
+        data: Rows,
+        *,
+        replace_where: str | Expression | None = None,
+        dynamic: bool = False,
+        overwrite_schema: bool = False,
+        merge_schema: bool = False,
+        partition_by: Sequence[str] | None = None,
+        txn: Transaction | None = None,
+        settings: WriterSettings | None = None,
+    ) -> WriteResult:
+        """Replace all rows, those of the partitions that `replace_where` names, or (`dynamic`) those of the
+        partitions that the new rows are in.
+        """
+        result = overwrite(
+            self.store,
+            self._refreshed(),
+            data,
+            replace_where=replace_where,
+            dynamic=dynamic,
+            overwrite_schema=overwrite_schema,
+            merge_schema=merge_schema,
+            partition_by=partition_by,
+            txn=txn,
+            settings=settings,
+        )
+        self._latest = result.snapshot
+        return result
+
+    @property
+    def alter(self) -> TableAlteration:
+        """Changes of columns, properties, constraints and features."""
+        return TableAlteration(self.store, self._refreshed)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The commits that the log still has, newest first."""

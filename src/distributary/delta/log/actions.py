@@ -30,11 +30,11 @@ class Action(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of every action: camelCase on the wire, absent fields left out."""
 
 
-class Format(Action, frozen=True):
-    """How data files are encoded; only Parquet is known (LR-043)."""
+class Format(Action, frozen=True, omit_defaults=False):
+    """How data files are encoded; only Parquet is known (LR-043). Always written: some readers need it."""
 
     provider: str = "parquet"
-    options: dict[str, str] | None = None
+    options: dict[str, str] | None = msgspec.field(default_factory=dict[str, str])
 
 
 class Metadata(Action, frozen=True):
@@ -44,7 +44,7 @@ class Metadata(Action, frozen=True):
     schema_string: str | None = None
     name: str | None = None
     description: str | None = None
-    format: Format = Format()
+    format: Format = msgspec.field(default_factory=Format)
     partition_columns: list[str] | None = None
     configuration: dict[str, str] | None = None
     created_time: int | None = None
