@@ -17,18 +17,24 @@ import random
 import threading
 import time
 import uuid
+from contextlib import suppress
 
 from distributary.errors import (
+    AccessDeniedError,
     EntryUnconfirmedError,
     ObjectExistsError,
     ObjectNotFoundError,
     StorageError,
+    StorageUnreachableError,
+    ThrottledError,
     UnsafeStorageError,
 )
 from distributary.storage.base_store import ObjectStore
 
 ATTEMPTS = 6
 _FIRST_PAUSE = 0.05
+# Answers after which nothing can have landed, when they are the first answer.
+_REFUSED = (AccessDeniedError, ObjectNotFoundError, UnsafeStorageError)
 
 _probed: set[str] = set()
 _probing = threading.Lock()
@@ -50,7 +56,7 @@ def _create_on_disk(store: ObjectStore, path: str, data: bytes, commit_id: str) 
     except ObjectExistsError:
         raise
     except StorageError as error:
-        if _owner(store, path, commit_id) is True:
+        if _may_be_ours(store, path, commit_id):
             raise EntryUnconfirmedError(
                 f"{path} in {store.root} was written, but the disk failed before it was durable: {error}"
             ) from error
@@ -60,12 +66,14 @@ def _create_on_disk(store: ObjectStore, path: str, data: bytes, commit_id: str) 
 def _create_remotely(store: ObjectStore, path: str, data: bytes, commit_id: str) -> None:
     pause = _FIRST_PAUSE
     failure: StorageError | None = None
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         try:
             store.put_if_absent(path, data)
             return
         except StorageError as error:
             failure = error
+        if attempt == 0 and isinstance(failure, _REFUSED):
+            raise failure
         try:
             ours = _owner(store, path, commit_id)
         except StorageError:
@@ -74,14 +82,19 @@ def _create_remotely(store: ObjectStore, path: str, data: bytes, commit_id: str)
             return
         if ours is False:
             raise ObjectExistsError(f"{path} in {store.root} was written by another writer") from failure
-        if isinstance(failure, UnsafeStorageError):
-            raise failure
         # Not there (yet): the same entry may be sent again, for only one of them can be created.
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause *= 2
     raise EntryUnconfirmedError(
         f"{store.root} did not confirm {path} in {ATTEMPTS} attempts: {failure}"
     ) from failure
+
+
+def _may_be_ours(store: ObjectStore, path: str, commit_id: str) -> bool:
+    try:
+        return _owner(store, path, commit_id) is True
+    except StorageError:
+        return True
 
 
 def _owner(store: ObjectStore, path: str, commit_id: str) -> bool | None:
@@ -108,15 +121,31 @@ def check_create_once(store: ObjectStore) -> None:
 
 
 def _probe(store: ObjectStore) -> None:
+    """Create an object of a name that nobody else uses, twice: the second time must be refused."""
     path = f"_delta_log/.probe-{uuid.uuid4().hex}.tmp"
-    store.put_if_absent(path, b"first")
-    try:
-        store.put_if_absent(path, b"second")
-    except ObjectExistsError:
-        return
-    finally:
+    _put_surely(store, path, b"first")
+    refused = _put_surely(store, path, b"second")
+    with suppress(StorageError):
         store.delete(path)
-    raise UnsafeStorageError(
-        f"{store.root} ignores create-once requests (If-None-Match: *), so two writers could overwrite "
-        "each other's commits. Keep the table on a store that honours them."
-    )
+    if not refused:
+        raise UnsafeStorageError(
+            f"{store.root} ignores create-once requests (If-None-Match: *), so two writers could overwrite "
+            "each other's commits. Keep the table on a store that honours them."
+        )
+
+
+def _put_surely(store: ObjectStore, path: str, data: bytes) -> bool:
+    """Send until there is an answer; whether it says that the object exists already."""
+    pause = _FIRST_PAUSE
+    for attempt in range(ATTEMPTS):
+        try:
+            store.put_if_absent(path, data)
+            return False
+        except ObjectExistsError:
+            return True
+        except (StorageUnreachableError, ThrottledError):
+            if attempt == ATTEMPTS - 1:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause *= 2
+    raise AssertionError("unreachable: the last attempt returns or raises")

@@ -3,7 +3,8 @@
 Keys are file names exactly as the disk has them. A file is created exactly once by writing a temporary
 file, fsync, and ``link`` to the final name (DESIGN, Commit); where a file system has no hard links,
 ``renameat2(RENAME_NOREPLACE)``; where it has neither, the write is refused. Temporary files start with
-a dot, so that no reader takes them for data.
+a dot, so that no reader takes them for data. A directory is durable before anything in it is
+acknowledged, no matter which process made it.
 
 Symbolic links that lead out of the root and its allowed roots are refused. The check looks at the file
 that was really opened (on Linux by its descriptor), so that nothing can be swapped in between.
@@ -18,7 +19,7 @@ import stat
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -49,10 +50,16 @@ class LocalDisk(ObjectStore):
         super().__init__(location, allowed_roots, reopen)
         self._directory = "/" + location.path
         self._permitted = self._real_roots()
+        self._durable: set[str] = set()
 
     def get(self, path: str) -> bytes:
-        with open(self._opened(path), "rb", buffering=0) as file:
-            return _read_all(file.fileno())
+        descriptor = self._opened(path)
+        try:
+            return _read_all(descriptor)
+        except OSError as error:
+            self._fail(error, path)
+        finally:
+            _close(descriptor)
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         return self.get_ranges(path, [(offset, length)])[0]
@@ -61,15 +68,19 @@ class LocalDisk(ObjectStore):
         descriptor = self._opened(path)
         try:
             return [_read_range(descriptor, offset, length) for offset, length in ranges]
+        except OSError as error:
+            self._fail(error, path)
         finally:
-            os.close(descriptor)
+            _close(descriptor)
 
     def head(self, path: str) -> ObjectMeta:
         descriptor = self._opened(path)
         try:
             return _meta(path, os.fstat(descriptor))
+        except OSError as error:
+            self._fail(error, path)
         finally:
-            os.close(descriptor)
+            _close(descriptor)
 
     def list_from(self, directory: str, name_after: str = "") -> Iterator[ObjectMeta]:
         prefix = f"{directory}/" if directory else ""
@@ -78,6 +89,8 @@ class LocalDisk(ObjectStore):
                 status = entry.stat()
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                self._fail(error, prefix + entry.name)
             if stat.S_ISREG(status.st_mode):
                 yield _meta(prefix + entry.name, status)
 
@@ -179,8 +192,11 @@ class LocalDisk(ObjectStore):
             self._check_real(_real_path(descriptor, full), path)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ObjectNotFoundError(f"{path} in {self.root} is no file")
+        except OSError as error:
+            _close(descriptor)
+            self._fail(error, path)
         except BaseException:
-            os.close(descriptor)
+            _close(descriptor)
             raise
         return descriptor
 
@@ -205,10 +221,22 @@ class LocalDisk(ObjectStore):
         self._check_real(os.path.realpath(directory), path)
         if make:
             try:
-                _make_directory(directory)
+                self._prepare(directory)
             except OSError as error:
                 self._fail(error, path)
         return full
+
+    def _prepare(self, directory: str) -> None:
+        """Have a directory that survives a power loss.
+
+        One that is there may have been made by another process a moment ago, so its name is made
+        durable before this store first writes into it.
+        """
+        if directory in self._durable and os.path.isdir(directory):
+            return
+        if not _make_directory(directory):
+            _sync_directory(directory)
+        self._durable.add(directory)
 
     def _temporary(self, final: str, path: str, data: bytes) -> str:
         """A new file beside the final one that holds the data and is on the disk."""
@@ -288,21 +316,30 @@ def _read_range(descriptor: int, offset: int, length: int) -> bytes:
     return b"".join(parts)
 
 
+def _close(descriptor: int) -> None:
+    """Close a file that was only read: nothing can be lost with it."""
+    with suppress(OSError):
+        os.close(descriptor)
+
+
 def _temporary_name(final: str) -> str:
     return f"{os.path.dirname(final)}/.{uuid.uuid4().hex}.tmp"
 
 
 def _discard(temporary: str) -> None:
-    try:
+    """Remove a temporary file where that works; clean-up sweeps what is left, by its age."""
+    with suppress(OSError):
         os.unlink(temporary)
-    except FileNotFoundError:
-        return
 
 
 def _create_once(temporary: str, final: str) -> None:
     """Give a finished file its final name, in one step that only one writer can win."""
     try:
         os.link(temporary, final)
+    except FileExistsError:
+        # A network file system may repeat a request whose answer was lost: then it is our own link.
+        if not os.path.samefile(temporary, final):
+            raise
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
             raise
@@ -319,7 +356,7 @@ def _rename_without_replacing(temporary: str, final: str) -> None:
     if rename(_AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(final), _RENAME_NOREPLACE) == 0:
         return
     number = ctypes.get_errno()
-    if number in (errno.EINVAL, errno.ENOSYS):
+    if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
         raise _unsafe(final)
     raise OSError(number, os.strerror(number), final)
 
@@ -331,18 +368,17 @@ def _unsafe(final: str) -> UnsafeStorageError:
     )
 
 
-def _make_directory(directory: str) -> None:
-    """Make a directory and those above it, each durable before anything is put into it."""
+def _make_directory(directory: str) -> bool:
+    """Make a directory and those above it, each durable before anything is put into it; whether it did."""
     missing: list[str] = []
     while not os.path.isdir(directory):
         missing.append(directory)
         directory = os.path.dirname(directory)
     for made in reversed(missing):
-        try:
+        with suppress(FileExistsError):
             os.mkdir(made)
-        except FileExistsError:
-            continue
         _sync_directory(made)
+    return bool(missing)
 
 
 def _sync_directory(final: str) -> None:

@@ -29,7 +29,7 @@ from distributary.delta.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from distributary.delta.log.actions import Add, CommitActions
+from distributary.delta.log.actions import Add, AddCdcFile, CommitActions, Remove
 from distributary.delta.log.active_files import FileBlock, FileSelection
 from distributary.delta.log.checkpoint_rows import TableRows
 from distributary.delta.log.file_columns import adds_to_table
@@ -59,7 +59,8 @@ class Contest(msgspec.Struct, frozen=True):
 
 def effective_isolation(staged: StagedCommit, table_level: str) -> str:
     """The level that holds for a commit: its own, or the table's; none of them for mere rearranging."""
-    if (staged.adds or staged.removes) and not staged.changes_data:
+    only_files = all(isinstance(action, Add | Remove | AddCdcFile) for action in staged.actions)
+    if staged.actions and only_files and not staged.changes_data:
         return SNAPSHOT_ISOLATION
     return staged.isolation or table_level
 

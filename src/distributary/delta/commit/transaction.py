@@ -23,17 +23,19 @@ from distributary.delta.commit.staged_commit import StagedCommit
 from distributary.delta.errors import (
     AppendOnlyError,
     CommitStateUnknownError,
+    MetadataChangedError,
     ProtocolChangedError,
     TooManyAttemptsError,
 )
 from distributary.delta.log.actions import decode_commit
 from distributary.delta.log.history import read_commit
 from distributary.delta.log.log_path import LogFileKind, LogPath, commit_name, commit_path
-from distributary.delta.log.snapshot import Snapshot, load_snapshot, refresh
+from distributary.delta.log.log_segment import LogSegment
+from distributary.delta.log.snapshot import Snapshot, refresh
 from distributary.delta.schema.data_types import parse_schema
 from distributary.delta.table_features import check_writable
 from distributary.delta.table_properties import TableProperties
-from distributary.errors import EntryUnconfirmedError, InvalidInputError, ObjectExistsError
+from distributary.errors import EntryUnconfirmedError, InvalidInputError, ObjectExistsError, StorageError
 from distributary.storage.commit_file import create_commit
 from distributary.storage.object_store import ObjectStore
 
@@ -148,6 +150,12 @@ def _rebase(
     latest = refresh(store, base)
     for version in range(base.version + 1, latest.version + 1):
         check_conflicts(Contest(staged, read, read_commit(store, version), isolation))
+    if latest.version < base.version or latest.metadata.id != read.metadata.id:
+        raise MetadataChangedError(
+            f"{staged.operation.name} on {store.root} was not committed: another table was created in its "
+            "place meanwhile. Open that one and repeat the operation.",
+            version=latest.version,
+        )
     return latest
 
 
@@ -157,11 +165,20 @@ def _pause(attempt: int) -> None:
 
 
 def _committed(store: ObjectStore, base: Snapshot | None, version: int, entry: bytes) -> Snapshot:
-    """The table right after the commit."""
-    if base is None:
-        return load_snapshot(store, version)
+    """The table right after the commit, which has happened: no failure to look at it may deny that."""
     path = commit_path(version)
-    meta = store.head(path)
-    name = commit_name(version)
-    found = LogPath(name, LogFileKind.COMMIT, version, meta.size, meta.last_modified)
-    return base.advance([decode_commit(entry, version, path)], [found])
+    found = _entry_path(store, version, len(entry))
+    actions = decode_commit(entry, version, path)
+    if base is None:
+        return Snapshot(store.root, LogSegment(version, None, (found,), found), None, [actions])
+    return base.advance([actions], [found])
+
+
+def _entry_path(store: ObjectStore, version: int, size: int) -> LogPath:
+    try:
+        meta = store.head(commit_path(version))
+    except StorageError:
+        return LogPath(commit_name(version), LogFileKind.COMMIT, version, size, 0)
+    return LogPath(
+        commit_name(version), LogFileKind.COMMIT, version, meta.size, meta.last_modified, meta.etag
+    )
