@@ -18,7 +18,8 @@ import click
 from distributary.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from distributary.delta.table import DeltaTable, TableSnapshot
+    from distributary.delta.table import DeltaTable
+    from distributary.delta.table_snapshot import TableSnapshot
     from distributary.storage.object_store import ObjectStore
 
 Command = TypeVar("Command", bound=Callable[..., Any])

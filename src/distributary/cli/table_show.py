@@ -14,7 +14,8 @@ from distributary.cli.table_options import TableMoment, table_moment
 
 if TYPE_CHECKING:
     from distributary.delta.log.snapshot import Snapshot
-    from distributary.delta.table import DeltaTable, TableSnapshot
+    from distributary.delta.table import DeltaTable
+    from distributary.delta.table_snapshot import TableSnapshot
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 

@@ -38,13 +38,14 @@ def list_log_files(store: ObjectStore) -> list[LogPath]:
 def check_gaps(listing: LogListing, findings: Findings) -> None:
     """Find versions that must be there and are not (LR-028).
 
-    Cleaning up removes the oldest commits, so the log may begin at a checkpoint; from its beginning on, or
-    from 0 where that is there, no version may be missing.
+    Cleaning up removes the oldest commits, so the log may begin later than at 0; but then at or before a
+    checkpoint, or right after one. From its beginning on, no version may be missing.
     """
-    begins_late = 0 not in listing.commits and bool(listing.checkpoints)
-    first = listing.checkpoints[0].version + 1 if begins_late else 0
+    first = min(listing.commits, default=listing.latest_version + 1)
+    newest_checkpoint = max((point.version for point in listing.checkpoints), default=-1)
+    begin = min(first, newest_checkpoint + 1)
     missing = [
-        version for version in range(first, listing.latest_version + 1) if version not in listing.commits
+        version for version in range(begin, listing.latest_version + 1) if version not in listing.commits
     ]
     for start, end in _runs(missing):
         which = f"version {start} is" if start == end else f"versions {start} to {end} are"
