@@ -89,7 +89,8 @@ class AlterationPlan(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         parts = [self.operation.name]
-        parts.extend(f"{key}: {value}" for key, value in self.operation.parameters.items())
+        shown = ((key, value) for key, value in self.operation.parameters.items() if key != "newProtocol")
+        parts.extend(f"{key}: {value}" for key, value in shown)
         if self.protocol is not None:
             features = ", ".join(self.protocol.writer_features or ())
             parts.append(
