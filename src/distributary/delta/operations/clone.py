@@ -23,7 +23,9 @@ from distributary.delta.deletion_vectors import (
     inline_descriptor,
     read_deletion_vector,
 )
+from distributary.delta.errors import TableExistsError
 from distributary.delta.log.actions import Add
+from distributary.delta.log.log_segment import list_log
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.scan.table_scan import file_access
 from distributary.errors import InvalidInputError
@@ -62,6 +64,8 @@ def plan_clone(source: Snapshot, target: ObjectStore, *, shallow: bool) -> Clone
     """Plan a clone of a snapshot."""
     if source.root == target.root:
         raise InvalidInputError(f"{source.root} cannot be cloned onto itself")
+    if list_log(target).latest_version >= 0:
+        raise TableExistsError(f"{target.root} is a Delta table already; clone to another place")
     return ClonePlan(source, target.root, shallow, tuple(source.files.adds()))
 
 

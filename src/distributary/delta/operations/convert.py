@@ -20,7 +20,7 @@ from distributary.delta.commit.partition_split import HIVE_NULL, log_path
 from distributary.delta.commit.protocol_upgrade import required_protocol
 from distributary.delta.commit.staged_commit import Operation, StagedCommit
 from distributary.delta.commit.transaction import CommitResult, commit
-from distributary.delta.errors import DataFileError, SchemaMismatchError
+from distributary.delta.errors import DataFileError, SchemaMismatchError, TableExistsError
 from distributary.delta.log.actions import Add, Metadata
 from distributary.delta.log.log_segment import list_log
 from distributary.delta.schema.arrow_schema import delta_schema
@@ -57,7 +57,7 @@ class ConvertPlan(msgspec.Struct, frozen=True):
 def plan_convert(store: ObjectStore, *, partition_types: Mapping[str, DataType] | None = None) -> ConvertPlan:
     """Look at the files of a directory; partition columns are strings where no type is given."""
     if list_log(store).latest_version >= 0:
-        raise InvalidInputError(f"{store.root} is a Delta table already")
+        raise TableExistsError(f"{store.root} is a Delta table already")
     files = tuple(meta for meta in store.list_all() if _is_data_file(meta.path))
     if not files:
         raise InvalidInputError(f"there are no Parquet files below {store.root}")
