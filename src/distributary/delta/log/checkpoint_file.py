@@ -42,13 +42,14 @@ class CheckpointFile:
         leaves = leaf_names(self._schema)
         self._writer = pq.ParquetWriter(
             self._output.__enter__(),
-            self._schema.with_metadata({_CLUSTERING: _CLUSTERED_BY}),
+            self._schema,
             compression="snappy",
             use_dictionary=[leaf for leaf in leaves if any(part in leaf for part in _REPEATING)],
             write_statistics=[leaf for leaf in leaves if leaf != "add.stats"],
             write_page_checksum=True,
             store_schema=False,
         )
+        self._writer.add_key_value_metadata({_CLUSTERING: _CLUSTERED_BY})
         return self
 
     def __exit__(

@@ -23,15 +23,21 @@ def render_statistics(statistics: pa.StructArray) -> pa.StringArray:
 def _object(structs: pa.StructArray) -> pa.Array:
     """JSON objects without null members; null where nothing is left."""
     members = [
-        pc.binary_join_element_wise(msgspec.json.encode(field.name).decode() + ":", text, "")
+        _member(field.name, text)
         for at, field in enumerate(structs.type.fields)
         if (text := _json(pc.struct_field(structs, [at]))) is not None
     ]
     if not members:
         return pa.nulls(len(structs), pa.string())
-    joined = pc.binary_join_element_wise(*members, ",", null_handling="skip")
-    objects = pc.binary_join_element_wise("{", joined, "}", "")
+    joined = pc.binary_join_element_wise(*members, "")
+    objects = pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), "}", "")
     return pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), objects)
+
+
+def _member(name: str, texts: pa.Array) -> pa.Array:
+    """A comma, the name and the value; nothing where the value is null."""
+    key = msgspec.json.encode(name).decode()
+    return pc.binary_join_element_wise(f",{key}:", texts, "").fill_null("")
 
 
 def _json(values: pa.Array) -> pa.Array | None:
