@@ -31,6 +31,7 @@ from distributary.errors import (
 )
 from distributary.expressions import tree
 from distributary.expressions.arrow_casts import cast_array, kind_of, wide_decimal
+from distributary.expressions.arrow_comparison import compare
 from distributary.expressions.functions import FUNCTIONS
 from distributary.expressions.literal_text import type_sql
 from distributary.expressions.type_coercion import decimal_result
@@ -70,20 +71,6 @@ def like_pattern(pattern: str, escape: str) -> list[str]:
             )
         parts.append("=" + escaped)
     return parts
-
-
-def compare(op: str, left: Any, right: Any) -> Any:
-    """Compare two arrays or scalars of one type; NULL where either is NULL, except for ``<=>``."""
-    if op == "<=>":
-        return _null_safe_equal(left, right)
-    if op in (">", "<="):
-        less = _less(right, left)
-        return less if op == ">" else pc.invert(less)
-    if op in ("<", ">="):
-        less = _less(left, right)
-        return less if op == "<" else pc.invert(less)
-    equal = _equal(left, right)
-    return equal if op == "=" else pc.invert(equal)
 
 
 def _narrowed(expression: tree.Expression, batch: Any) -> Any:
@@ -131,25 +118,6 @@ def _comparison(node: tree.Comparison, batch: pa.RecordBatch) -> pa.Array:
     if isinstance(node.left, tree.Literal):
         return compare(node.op, pa.scalar(node.left.value, node.left.type), _evaluate(node.right, batch))
     return compare(node.op, _evaluate(node.left, batch), _evaluate(node.right, batch))
-
-
-def _equal(left: Any, right: Any) -> Any:
-    equal = pc.equal(left, right)
-    if kind_of(left.type) != "float":
-        return equal
-    return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
-
-
-def _less(left: Any, right: Any) -> Any:
-    less = pc.less(left, right)
-    if kind_of(left.type) != "float":
-        return less
-    return pc.or_(less, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right)))
-
-
-def _null_safe_equal(left: Any, right: Any) -> Any:
-    both = pc.and_(pc.is_null(left), pc.is_null(right))
-    return pc.or_(both, pc.fill_null(_equal(left, right), False))
 
 
 def _and(node: tree.And, batch: pa.RecordBatch) -> pa.Array:

@@ -87,14 +87,17 @@ class _Binder:
     zone: str
 
     def bound(self, node: Expression) -> tuple[Expression, pa.DataType]:
-        found = self.resolved(node)
-        if (
-            not isinstance(found, Literal)
-            and found.children
-            and all(isinstance(c, Literal) for c in found.children)
-        ):
-            found = self.folded(found)
+        found = self.simplified(self.resolved(node))
         return found, type_of(found)
+
+    def simplified(self, node: Expression) -> Expression:
+        """Fold a node whose children are all literals; one that fails waits for a row to fail on."""
+        if not node.children or not all(isinstance(child, Literal) for child in node.children):
+            return node
+        try:
+            return self.folded(node)
+        except InvalidPredicateError:
+            return node
 
     def resolved(self, node: Expression) -> Expression:
         match node:
@@ -258,7 +261,7 @@ class _Binder:
             single = left_type == right_type == pa.float32() and node.op != "/"
             types = (pa.float32() if single else pa.float64(),) * 2
         elif "decimal" in kinds:
-            types = (_decimal_of(left, left_type), _decimal_of(right, right_type))
+            types = (_decimal_of(node.left, left_type), _decimal_of(node.right, right_type))
         else:
             meeting = common_type(left_type, right_type)
             types = (pa.int32() if meeting == pa.null() else meeting,) * 2
@@ -280,7 +283,7 @@ class _Binder:
             raise UnsupportedExpressionError(f"{node}: {error}") from error
         args = tuple(self.cast(arg, to) for (arg, _), to in zip(bound, wanted, strict=True))
         self.check_constants(node, args, function.constants)
-        called = tree.FunctionCall(node.name, args)
+        called = self.simplified(tree.FunctionCall(node.name, args))
         if node.name == "round" and pa.types.is_decimal(wanted[0]):
             return self.cast(called, _rounded_type(wanted[0], args))
         return self.cast(called, TIMESTAMP) if node.name == "date_trunc" else called
@@ -322,19 +325,26 @@ class _Binder:
 
 
 def _gathered(operands: list[Expression]) -> list[Expression]:
-    """Turn ``x = 1 OR x = 2 OR …`` into ``x IN (1, 2, …)``, which is the same and quicker."""
-    options: dict[tuple[Any, ...], list[Expression]] = {}
-    rest: list[Expression] = []
+    """Turn ``x = 1 OR x = 2 OR …`` into ``x IN (1, 2, …)``, which is the same and quicker.
+
+    The list stands where its first member stood, so that guards still come before what they guard.
+    """
+    places: dict[tuple[Any, ...], int] = {}
+    gathered: list[list[Expression]] = []
     for operand in operands:
-        if isinstance(operand, tree.Comparison) and operand.op == "=" and isinstance(operand.right, Literal):
-            options.setdefault(operand.left.key(), []).append(operand)
-        else:
-            rest.append(operand)
-    for equal in options.values():
-        first = equal[0]
-        values = tuple(child for node in equal for child in node.children[1:])
-        rest.append(first if len(equal) == 1 else tree.In(first.children[0], values))
-    return rest
+        equal = isinstance(operand, tree.Comparison) and operand.op == "="
+        if not equal or not isinstance(operand.children[1], Literal):
+            gathered.append([operand])
+            continue
+        place = places.setdefault(operand.children[0].key(), len(gathered))
+        if place == len(gathered):
+            gathered.append([])
+        gathered[place].append(operand)
+    return [group[0] if len(group) == 1 else _one_list(group) for group in gathered]
+
+
+def _one_list(equalities: list[Expression]) -> Expression:
+    return tree.In(equalities[0].children[0], tuple(equality.children[1] for equality in equalities))
 
 
 def _field_named(fields: list[Any], name: str, node: tree.Column) -> Any:
@@ -349,8 +359,6 @@ def _field_named(fields: list[Any], name: str, node: tree.Column) -> Any:
 
 
 def _canonical_literal(literal: Literal) -> Literal:
-    if isinstance(literal.value, float) and not literal.value:
-        return Literal(0.0, literal.type)
     to = canonical_type(literal.type)
     if to == literal.type:
         return literal

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from distributary.errors import ExpressionFailedError, UnsupportedExpressionError
 from distributary.expressions.arrow_casts import EXACT, by_value, cast_array, kind_of
+from distributary.expressions.arrow_comparison import compare
 from distributary.expressions.literal_text import TIMESTAMP_NTZ, type_sql
 from distributary.expressions.type_coercion import common_type
 
@@ -110,6 +112,8 @@ def _rounded(given: Types) -> tuple[tuple[pa.DataType, ...], pa.DataType]:
 
 
 def _texts(given: Types) -> tuple[tuple[pa.DataType, ...], pa.DataType]:
+    if any(pa.types.is_binary(data_type) for data_type in given):
+        raise UnsupportedExpressionError("concat is supported for text, not for binary")
     return (pa.string(),) * len(given), pa.string()
 
 
@@ -216,7 +220,7 @@ def _date_format(args: list[pa.Array]) -> pa.Array:
 
 def _shift_days(sign: int) -> Kernel:
     def kernel(args: list[pa.Array]) -> pa.Array:
-        days = pc.multiply(args[1], sign)
+        days = pc.multiply_checked(args[1], pa.scalar(sign, pa.int32()))
         return pc.add_checked(args[0].cast(pa.int32()), days).cast(pa.date32())
 
     return kernel
@@ -275,20 +279,14 @@ def _saturated(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.less(wide, -(2.0**63)), low, whole)
 
 
-def _extreme(kernel: Callable[..., pa.Array], largest: bool) -> Kernel:
-    def extreme(args: list[pa.Array]) -> pa.Array:
-        if kind_of(args[0].type) != "float":
-            return kernel(*args, skip_nulls=True)
-        nan = pc.fill_null(pc.is_nan(args[0]), not largest)
-        for arg in args[1:]:
-            one = pc.fill_null(pc.is_nan(arg), not largest)
-            nan = pc.or_(nan, one) if largest else pc.and_(nan, one)
-        plain = [pc.if_else(pc.is_nan(arg), pa.scalar(None, arg.type), arg) for arg in args]
-        result = kernel(*plain, skip_nulls=True)
-        any_value = pc.invert(pc.is_null(pc.coalesce(*args)))
-        return pc.if_else(pc.and_(nan, any_value), pa.scalar(float("nan"), result.type), result)
+def _extreme(op: str) -> Kernel:
+    """Make GREATEST (``<``) or LEAST (``>``): NULL arguments are passed over."""
 
-    return extreme
+    def better(best: pa.Array, other: pa.Array) -> pa.Array:
+        change = pc.or_(pc.is_null(best), pc.fill_null(compare(op, best, other), False))
+        return pc.if_else(change, other, best)
+
+    return lambda args: reduce(better, args)
 
 
 def _boolean_to_false(args: list[pa.Array]) -> pa.Array:
@@ -348,8 +346,8 @@ FUNCTIONS: dict[str, Function] = {
     "ceil": Function((1, 1), _whole, _to_whole(pc.ceil)),
     "pmod": Function((2, 2), _one_common, _pmod),
     "isnan": Function((1, 1), fixed([pa.float64()], _BOOL), _boolean_to_false),
-    "greatest": Function((2, 1000), _one_common, _extreme(pc.max_element_wise, largest=True)),
-    "least": Function((2, 1000), _one_common, _extreme(pc.min_element_wise, largest=False)),
+    "greatest": Function((2, 1000), _one_common, _extreme("<")),
+    "least": Function((2, 1000), _one_common, _extreme(">")),
     "coalesce": Function((1, 1000), _one_common, lambda args: pc.coalesce(*args)),
     "nullif": Function((2, 2), _one_common, lambda args: args[0]),
 }

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -373,7 +374,7 @@ def col(*path: str) -> Column:
         return Column(tuple(path))
     matches = list(_NAME_PART.finditer(path[0]))
     parts = tuple(m[2] if m[1] is None else m[1].replace("``", "`") for m in matches)
-    if ".".join(m[0] for m in matches) != path[0] or not all(parts):
+    if ".".join(m[0] for m in matches) != path[0] or not parts or not all(parts):
         raise InvalidPredicateError(f"{path[0]!r} is not a column name: quote unusual names with backquotes")
     return Column(parts)
 
@@ -382,7 +383,12 @@ def lit(value: object) -> Expression:
     """Make a literal of a Python value, typed as Spark types it; an expression stays as it is."""
     if isinstance(value, Expression):
         return value
-    return Literal(value, natural_type(value))
+    data_type = natural_type(value)
+    if isinstance(value, int) and pa.types.is_decimal(data_type):
+        value = Decimal(value)
+    if isinstance(value, datetime):
+        value = (value if value.tzinfo is None else value.astimezone(UTC)).replace(fold=0)
+    return Literal(value, data_type)
 
 
 def all_of(operands: Any) -> Expression:
