@@ -169,14 +169,16 @@ class DataFileWriter:
         partition.batches, partition.num_rows, partition.num_bytes = [], 0, 0
         self._gathered -= size
         self._held = self._held if self._gathered else 0
-        self._threads.reserve(size)
         file = self._file_for(partition)
+        self._threads.reserve(size)
         file.assigned += size
         file.lane.submit(lambda: self._encode(file, batches, size))
 
     def _file_for(self, partition: _Partition) -> _OpenFile:
         """The last file of a partition, or another where it is full or has much to do already."""
         ratio = self._threads.ratio
+        if not ratio and partition.files and partition.files[-1].waiting >= self._target:
+            ratio = self._threads.first_ratio()
         for file in list(partition.files):
             if file.size + file.waiting * ratio >= self._target:
                 self._finish(partition, file)

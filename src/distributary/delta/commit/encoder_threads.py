@@ -54,6 +54,13 @@ class EncoderThreads:
         with self._changed:
             return self._encoded_bytes / self._raw_bytes if self._raw_bytes else 0.0
 
+    def first_ratio(self) -> float:
+        """The same, once the first rows that wait are encoded."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or self._raw_bytes or not self._waiting_bytes)
+            self._raise_error()
+        return self.ratio
+
     def join(self) -> None:
         """Wait until every step has run, and end the threads."""
         with self._changed:
