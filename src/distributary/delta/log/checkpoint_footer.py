@@ -3,17 +3,18 @@
 Page checksums cover the data of a Parquet file where its writer put them; nothing covers the
 footer. But a footer says most things twice: names and physical types in the schema and in
 each column chunk, row counts in the file, its row groups and its flat columns, nulls in the
-statistics and in the data. `check_footer` compares what can be compared without reading
-data, so that damage is found before anything is believed.
+statistics and in the data. `CheckpointFooter.problem` compares what can be compared without
+reading data, so that damage is found before anything is believed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import accumulate, chain, pairwise
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from distributary.delta.log.parquet_footer import ParquetFooter, RowGroup
 
 Leaf = tuple[str, ...]
 
@@ -44,21 +45,15 @@ KNOWN_COLUMNS = frozenset(
 )
 
 
-class Footer:
-    """The footer of one file with the positions of its columns and row groups."""
+class CheckpointFooter:
+    """What the footer of a file says of its actions."""
 
-    def __init__(self, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
-        self.metadata = metadata
+    def __init__(self, footer: ParquetFooter, schema: pa.Schema) -> None:
         self.schema = schema
-        self.num_rows: int = metadata.num_rows
-        self.groups: Sequence[pq.RowGroupMetaData] = [
-            metadata.row_group(at) for at in range(metadata.num_row_groups)
-        ]
-        self._columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
-        self._paths: list[str] = [column.path for column in self._columns]
-        self.starts: list[int] = [0]
-        for group in self.groups:
-            self.starts.append(self.starts[-1] + group.num_rows)
+        self.num_rows = footer.num_rows
+        self.groups = footer.groups
+        self.starts: list[int] = list(accumulate((group.num_rows for group in footer.groups), initial=0))
+        self._columns = footer.columns
 
     def leaf_type(self, action: str, leaf: Leaf) -> pa.DataType | None:
         """The Arrow type of a leaf as the file has it."""
@@ -70,48 +65,43 @@ class Footer:
             found = found.field(name).type
         return found
 
-    def null_count(self, name: str, groups: Iterable[int]) -> int | None:
+    def null_count(self, path: Leaf, groups: Iterable[int]) -> int | None:
         """The nulls that statistics count in a flat column; `None` where they do not say."""
-        if name not in self._paths:
+        at = next((at for at, column in enumerate(self._columns) if column.path == path), None)
+        if at is None or self._columns[at].repeated:
             return None
-        at = self._paths.index(name)
-        if self._columns[at].max_repetition_level:
-            return None
-        counts = [_null_count(self.groups[group].column(at)) for group in groups]
-        return None if None in counts else sum(count for count in counts if count is not None)
+        return _total(self.groups[group].chunks[at].null_count for group in groups)
 
     def num_structs(self, group: int, name: str) -> int | None:
         """How many rows of a group hold an action, as statistics say; `None` where they do not."""
         flat = [
-            at
-            for at, path in enumerate(self._paths)
-            if path.startswith(f"{name}.") and not self._columns[at].max_repetition_level
+            at for at, column in enumerate(self._columns) if column.path[0] == name and not column.repeated
         ]
-        counts = [_null_count(self.groups[group].column(at)) for at in flat]
-        known = [count for count in counts if count is not None]
-        return self.groups[group].num_rows - min(known) if counts and len(known) == len(counts) else None
+        nulls = [self.groups[group].chunks[at].null_count for at in flat]
+        known = [count for count in nulls if count is not None]
+        return self.groups[group].num_rows - min(known) if known and len(known) == len(nulls) else None
 
     def problem(self) -> str | None:
         """What does not hold together, in words; `None` where all does."""
         if self.starts[-1] != self.num_rows:
             return "its row counts do not add up"
-        names = self.schema.names
+        names = [column.path for column in self._columns]
         if len(set(names)) != len(names):
             return "it has two columns of one name"
-        return self._chunk_problem() or next(filter(None, map(self._action_problem, ("add", "remove"))), None)
+        problems = chain(map(self._group_problem, self.groups), map(self._action_problem, ("add", "remove")))
+        return next(filter(None, problems), None)
 
-    def _chunk_problem(self) -> str | None:
-        used = [at for at, path in enumerate(self._paths) if not _is_parsed(path)]
-        for group in self.groups:
-            chunks = [(at, group.column(at)) for at in used]
-            for at, chunk in chunks:
-                column = self._columns[at]
-                if chunk.path_in_schema != column.path or chunk.physical_type != column.physical_type:
-                    return f"its schema and its column chunks disagree about {column.path!r}"
-                if not column.max_repetition_level and chunk.num_values != group.num_rows:
-                    return f"column {column.path!r} has another number of values than its row group"
-            if _overlap(chunk for _, chunk in chunks):
-                return "its column chunks overlap"
+    def _group_problem(self, group: RowGroup) -> str | None:
+        if len(group.chunks) != len(self._columns):
+            return "a row group has other columns than the schema"
+        for column, chunk in zip(self._columns, group.chunks, strict=True):
+            if (chunk.path, chunk.physical_type) != (column.path, column.physical_type):
+                return f"its schema and its column chunks disagree about {'.'.join(column.path)!r}"
+            if not column.repeated and chunk.num_values != group.num_rows:
+                return f"column {'.'.join(column.path)!r} has another number of values than its row group"
+        spans = sorted((chunk.start, chunk.size) for chunk in group.chunks)
+        if any(size < 0 or start + size > after for (start, size), (after, _) in pairwise(spans)):
+            return "its column chunks overlap"
         return None
 
     def _action_problem(self, action: str) -> str | None:
@@ -128,24 +118,9 @@ class Footer:
         return None
 
 
-def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
-    statistics = chunk.statistics
-    return statistics.null_count if statistics is not None and statistics.has_null_count else None
-
-
-def _is_parsed(path: str) -> bool:
-    """Whether a column is of parsed statistics or partition values: many, and read one by one."""
-    return path.startswith(("add.stats_parsed.", "add.partitionValues_parsed."))
-
-
-def _overlap(chunks: Iterable[pq.ColumnChunkMetaData]) -> bool:
-    spans = sorted((_start(chunk), chunk.total_compressed_size) for chunk in chunks)
-    return any(start + size > after or size < 0 for (start, size), (after, _) in pairwise(spans))
-
-
-def _start(chunk: pq.ColumnChunkMetaData) -> int:
-    dictionary = chunk.dictionary_page_offset
-    return min(dictionary, chunk.data_page_offset) if dictionary else chunk.data_page_offset
+def _total(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
 
 
 def _castable(actual: pa.DataType, expected: pa.DataType) -> bool:

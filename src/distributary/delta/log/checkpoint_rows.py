@@ -25,7 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distributary.delta.errors import CorruptCheckpointError
-from distributary.delta.log.checkpoint_footer import FILE_LEAVES, Footer, Leaf
+from distributary.delta.log.checkpoint_footer import FILE_LEAVES, CheckpointFooter, Leaf
+from distributary.delta.log.parquet_footer import MAGIC, footer_length, parse_footer
 from distributary.errors import ObjectNotFoundError
 from distributary.storage.object_store import ObjectStore
 
@@ -33,6 +34,10 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 # A column of more rows than this is read by two threads.
 _MANY_ROWS = 200_000
+# Columns that are not kept are read in parts of so many rows.
+_PART_ROWS = 50_000
+# Most footers fit in this many bytes, so that one request brings them.
+_FOOTER_GUESS = 65_536
 
 
 class ParquetRows:
@@ -45,9 +50,12 @@ class ParquetRows:
         self._etag = etag
         self._columns: dict[tuple[str, Leaf], pa.ChunkedArray] = {}
         with self._reading():
-            file = self._open(None)
-            self._footer = Footer(file.metadata, file.schema_arrow)
-            problem = self._footer.problem()
+            footer = self._read_footer()
+            sound = parse_footer(footer)
+            bare = pq.ParquetFile(pa.BufferReader(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
+            self._metadata: pq.FileMetaData = bare.metadata
+            self._footer = CheckpointFooter(sound, bare.schema_arrow)
+        problem = self._footer.problem()
         if problem is not None:
             raise self._corrupt(problem)
         self.num_rows = self._footer.num_rows
@@ -76,11 +84,35 @@ class ParquetRows:
             if keep:
                 self._columns[action, leaf] = known
         if known is not None:
-            return known if selection is None else known.filter(pa.array(selection))
+            return _selected(known, selection)
         assert selection is not None
         parts = [selection[self._span(group)] for group in groups]
-        inner = pa.array(np.concatenate(parts)) if parts else pa.array([], pa.bool_())
-        return self._read(action, leaf, groups).filter(inner)
+        return _selected(self._read(action, leaf, groups), _joined(parts))
+
+    def stream(self, action: str, leaf: Leaf, selection: Mask | None = None) -> Iterator[pa.ChunkedArray]:
+        """The same part by part, for columns too large to hold; the next part is read meanwhile."""
+        groups = self._groups_with(selection)
+        if (action, leaf) in self._columns or not self.has(action, leaf):
+            yield self.column(action, leaf, selection, keep=False)
+            return
+        mask = None if selection is None else _joined([selection[self._span(group)] for group in groups])
+        start = 0
+        for values in _ahead(self._parts(action, leaf, groups)):
+            yield _selected(values, None if mask is None else mask[start : start + len(values)])
+            start += len(values)
+
+    def _parts(self, action: str, leaf: Leaf, groups: list[int]) -> Iterator[pa.ChunkedArray]:
+        """A leaf of some row groups in parts, with the same checks as for the whole."""
+        name = ".".join((action, *leaf))
+        rows, nulls = 0, 0
+        with self._reading():
+            for batch in self._open().iter_batches(
+                _PART_ROWS, row_groups=groups, columns=[name], use_threads=False
+            ):
+                values = self._leaf_values(pa.chunked_array([batch.column(0)]), leaf)
+                rows, nulls = rows + len(values), nulls + values.null_count
+                yield values
+        self._check_counts(action, leaf, groups, rows, nulls)
 
     def present(self, action: str) -> Mask | None:
         """Which rows hold the action; `None` for all of them."""
@@ -102,7 +134,7 @@ class ParquetRows:
                 if expected == 0:
                     continue
                 with self._reading():
-                    column = self._open(self._footer).read_row_group(group, columns=[name]).column(0)
+                    column = self._open().read_row_group(group, columns=[name]).column(0)
                     found = column.drop_null().to_pylist(maps_as_pydicts="strict")
                 if len(column) != self._footer.groups[group].num_rows or expected not in (None, len(found)):
                     raise self._corrupt(f"column {name!r} has other rows than its statistics say")
@@ -113,7 +145,7 @@ class ParquetRows:
         columns = [f"{action}.{field}" for field in fields]
         rows = 0
         with self._reading():
-            for batch in self._open(self._footer).iter_batches(batch_rows, columns=columns):
+            for batch in self._open().iter_batches(batch_rows, columns=columns):
                 rows += batch.num_rows
                 yield batch.column(0)
         if rows != self.num_rows:
@@ -122,7 +154,7 @@ class ParquetRows:
     def _check_paths(self, action: str, num_absent: int) -> None:
         """Refuse rows that have a path but are taken for absent, or the other way round."""
         groups = range(len(self._footer.groups))
-        nulls = self._footer.null_count(f"{action}.path", groups)
+        nulls = self._footer.null_count((action, "path"), groups)
         if nulls is None:
             nulls = self.column(action, ("path",)).null_count
         if nulls != num_absent:
@@ -135,21 +167,27 @@ class ParquetRows:
             return pa.chunked_array([pa.nulls(rows, expected or pa.null())])
         name = ".".join((action, *leaf))
         with self._reading():
-            table = self._read_groups(name, groups, rows)
-            values = pc.struct_field(table.column(action), list(leaf))
-            if expected is not None and values.type != expected:
-                values = values.cast(expected)
-        if len(values) != rows:
-            raise self._corrupt(f"column {name!r} has {len(values)} values for {rows} rows")
-        if self._footer.null_count(name, groups) not in (None, values.null_count):
-            raise self._corrupt(
-                f"column {name!r} has {values.null_count} nulls, its statistics say otherwise"
-            )
+            values = self._leaf_values(self._read_groups(name, groups, rows).column(action), leaf)
+        self._check_counts(action, leaf, groups, len(values), values.null_count)
         return values
+
+    def _leaf_values(self, structs: pa.ChunkedArray, leaf: Leaf) -> pa.ChunkedArray:
+        values = pc.struct_field(structs, list(leaf))
+        expected = FILE_LEAVES.get(leaf)
+        return values if expected is None or values.type == expected else values.cast(expected)
+
+    def _check_counts(self, action: str, leaf: Leaf, groups: list[int], rows: int, nulls: int) -> None:
+        """Refuse a column that does not have the rows and nulls that the footer says."""
+        name = ".".join((action, *leaf))
+        expected = sum(self._footer.groups[group].num_rows for group in groups)
+        if rows != expected:
+            raise self._corrupt(f"column {name!r} has {rows} values for {expected} rows")
+        if self._footer.null_count((action, *leaf), groups) not in (None, nulls):
+            raise self._corrupt(f"column {name!r} has {nulls} nulls, its statistics say otherwise")
 
     def _read_groups(self, name: str, groups: list[int], rows: int) -> pa.Table:
         def read(some: list[int]) -> pa.Table:
-            return self._open(self._footer).read_row_groups(some, columns=[name])
+            return self._open().read_row_groups(some, columns=[name])
 
         if rows <= _MANY_ROWS or len(groups) < 2:
             return read(groups)
@@ -166,18 +204,33 @@ class ParquetRows:
     def _span(self, group: int) -> slice:
         return slice(self._footer.starts[group], self._footer.starts[group + 1])
 
-    def _open(self, footer: Footer | None) -> pq.ParquetFile:
+    def _read_footer(self) -> bytes:
+        with self._file() as file:
+            size = file.size()
+            guess = min(size, _FOOTER_GUESS)
+            tail = file.read_at(guess, size - guess)
+            length = footer_length(tail[-8:])
+            if length + 8 > size:
+                raise self._corrupt("its footer is longer than the file")
+            if length + 8 > guess:
+                return file.read_at(length, size - 8 - length)
+            return tail[-8 - length : -8]
+
+    def _open(self) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._file(),
+            metadata=self._metadata,
+            page_checksum_verification=True,
+            coerce_int96_timestamp_unit="us",
+            pre_buffer=self._store.local_path(self.path) is None,
+        )
+
+    def _file(self) -> pa.NativeFile:
         file = self._store.open_file(self.path, self._size)
         local = self._store.local_path(self.path) is not None
         if local and self._etag is not None and self._store.head(self.path).etag != self._etag:
             raise self._corrupt("it was replaced while it was read")
-        return pq.ParquetFile(
-            file,
-            metadata=None if footer is None else footer.metadata,
-            page_checksum_verification=True,
-            coerce_int96_timestamp_unit="us",
-            pre_buffer=not local,
-        )
+        return file
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -188,6 +241,23 @@ class ParquetRows:
 
     def _corrupt(self, reason: str) -> CorruptCheckpointError:
         return CorruptCheckpointError(f"checkpoint file {self.path} is damaged: {reason}")
+
+
+def _selected(values: pa.ChunkedArray, selection: Mask | None) -> pa.ChunkedArray:
+    return values if selection is None or selection.all() else values.filter(pa.array(selection))
+
+
+def _joined(masks: Sequence[Mask]) -> Mask:
+    return np.concatenate(masks) if masks else np.zeros(0, np.bool_)
+
+
+def _ahead(parts: Iterator[pa.ChunkedArray]) -> Iterator[pa.ChunkedArray]:
+    """The parts, the next one read by another thread while one is used."""
+    with ThreadPoolExecutor(1) as pool:
+        upcoming = pool.submit(next, parts, None)
+        while (part := upcoming.result()) is not None:
+            upcoming = pool.submit(next, parts, None)
+            yield part
 
 
 class TableRows:
@@ -213,7 +283,11 @@ class TableRows:
             values = pa.chunked_array([pa.nulls(self.num_rows, FILE_LEAVES.get(leaf, pa.null()))])
         else:
             values = self._table.column(".".join(leaf))
-        return values if selection is None else values.filter(pa.array(selection))
+        return _selected(values, selection)
+
+    def stream(self, action: str, leaf: Leaf, selection: Mask | None = None) -> Iterator[pa.ChunkedArray]:
+        """The same, in one part."""
+        yield self.column(action, leaf, selection)
 
     def present(self, action: str) -> Mask | None:
         """Every row is an add."""

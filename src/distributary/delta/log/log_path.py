@@ -18,9 +18,9 @@ LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 MAX_VERSION = 2**63 - 1
 
 _NAME = re.compile(
-    r"(?P<version>\d{20})\."
-    r"(?:(?P<commit>json)|(?P<crc>crc)|(?P<end>\d{20})\.compacted\.json"
-    r"|checkpoint(?:\.(?P<part>\d{10})\.(?P<parts>\d{10})|\.(?P<uuid>[0-9A-Za-z-]+))?"
+    r"(?P<version>[0-9]{20})\."
+    r"(?:(?P<commit>json)|(?P<crc>crc)|(?P<end>[0-9]{20})\.compacted\.json"
+    r"|checkpoint(?:\.(?P<part>[0-9]{10})\.(?P<parts>[0-9]{10})|\.(?P<uuid>[0-9A-Za-z-]+))?"
     r"\.(?P<format>parquet|json))"
 )
 
