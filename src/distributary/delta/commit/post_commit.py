@@ -15,7 +15,6 @@ from distributary.delta.log.checkpoint_writer import write_checkpoint
 from distributary.delta.log.checksum import write_checksum
 from distributary.delta.log.cleanup import execute_cleanup, prepare_cleanup
 from distributary.delta.log.snapshot import Snapshot
-from distributary.errors import DistributaryError
 from distributary.storage.object_store import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ def clean_up(store: ObjectStore, snapshot: Snapshot, now: int) -> int:
 def _attempt(what: str, snapshot: Snapshot, care: Callable[[], object]) -> bool:
     try:
         care()
-    except DistributaryError as error:
+    except Exception as error:  # whatever it is: the commit has happened, and must not be denied
         _log.warning("%s of version %s of %s: %s", what, snapshot.version, snapshot.root, error)
         return False
     return True

@@ -59,12 +59,20 @@ class CheckpointFile:
         traceback: TracebackType | None,
     ) -> None:
         if error is None:
-            self.flush()
-            self._writer.close()
+            self._finish()
         else:
             self._abandon()
         with suppress(ObjectExistsError):
             self._output.__exit__(kind, error, traceback)
+
+    def _finish(self) -> None:
+        try:
+            self.flush()
+            self._writer.close()
+        except BaseException as failure:
+            self._abandon()
+            self._output.__exit__(type(failure), failure, failure.__traceback__)
+            raise
 
     def write_small(self, rows: list[dict[str, Any]]) -> None:
         """Write actions that are no files, all in one row group."""
