@@ -98,11 +98,22 @@ def _coerce_struct(values: Any, struct: StructType, path: ColumnPath) -> pa.Arra
 
 
 def _coerce_list(values: Any, element: DataType, path: ColumnPath, wanted: Any) -> pa.Array:
-    if not pa.types.is_list(values.type):
+    if pa.types.is_list_view(values.type) or pa.types.is_large_list_view(values.type):
+        values = _list_of_views(values)
+    elif not pa.types.is_list(values.type):
         values = values.cast(pa.list_(values.type.value_field))
     offsets, (first, length) = list_parts(values)
     children = coerce_array(values.values.slice(first, length), element, (*path, "element"))
     return pa.ListArray.from_arrays(offsets, children, type=wanted, mask=values.is_null())
+
+
+def _list_of_views(values: Any) -> Any:
+    """Views as lists; Arrow's own cast gives broken offsets (seen in pyarrow 26)."""
+    lengths = pc.list_value_length(values).fill_null(0).cast(pa.int32())
+    start = pa.array([0], pa.int32())
+    offsets = pa.concat_arrays([start, pc.cumulative_sum_checked(lengths)])
+    kind = pa.list_(values.type.value_field)
+    return pa.ListArray.from_arrays(offsets, values.flatten(), type=kind, mask=values.is_null())
 
 
 def _coerce_map(values: Any, data_type: MapType, path: ColumnPath, wanted: Any) -> pa.Array:
