@@ -8,7 +8,7 @@ a new value, the old one keeps showing its own version (LR-053).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -39,6 +39,10 @@ class FileBlock(NamedTuple):
     def column(self, leaf: Leaf) -> pa.ChunkedArray:
         """A leaf of the rows that count."""
         return self.rows.column("add", leaf, self.selection)
+
+    def stream(self, leaf: Leaf) -> Iterator[pa.ChunkedArray]:
+        """The same part by part, for leaves too large to hold."""
+        return self.rows.stream("add", leaf, self.selection)
 
     def narrow(self, keep: Mask) -> FileBlock:
         """The block with only those of its files for which `keep` is true."""

@@ -138,6 +138,18 @@ class _ParsedStatistics(Mapping[LeafPath, pa.ChunkedArray]):
         return 0
 
 
+class _StatisticsTexts:
+    """The statistics of one block as texts, read as they are taken and not kept."""
+
+    def __init__(self, block: FileBlock) -> None:
+        self._block = block
+
+    @property
+    def chunks(self) -> Iterator[pa.Array]:
+        """Some texts at a time."""
+        return (chunk for part in self._block.stream(("stats",)) for chunk in part.chunks)
+
+
 def _segment(block: FileBlock) -> StatisticsSegment:
     """Typed statistics where every file has them, otherwise the texts (and what is typed)."""
     parsed = None
@@ -145,7 +157,7 @@ def _segment(block: FileBlock) -> StatisticsSegment:
         parsed = _ParsedStatistics(block)
         if parsed["numRecords",].null_count == 0:
             return StatisticsSegment(block.num_files, None, parsed)
-    return StatisticsSegment(block.num_files, block.column(("stats",)), parsed)
+    return StatisticsSegment(block.num_files, _StatisticsTexts(block), parsed)
 
 
 def _repeat(value: bool, count: int) -> pa.BooleanArray:

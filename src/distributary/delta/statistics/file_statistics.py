@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from distributary.delta.schema.column_mapping import ColumnMappingMode, physical_name
 from distributary.delta.schema.data_types import StructType
-from distributary.delta.statistics.json_statistics import LeafPath, read_json_statistics
+from distributary.delta.statistics.json_statistics import LeafPath, Texts, read_json_statistics
 from distributary.delta.statistics.value_bounds import BooleanRule, BoundsRule, IntegerRule, bounds_rule
 from distributary.expressions.pruning import ColumnBounds
 
@@ -40,7 +40,7 @@ class StatisticsSegment:
     """
 
     num_files: int
-    texts: pa.ChunkedArray | None = None
+    texts: Texts | None = None
     parsed: Mapping[LeafPath, pa.ChunkedArray] | None = None
 
 
@@ -167,16 +167,17 @@ def _segment_columns(
     typed = {path: _typed_column(segment, path, rule) for path, rule in leaves.items()}
     if segment.texts is None:
         return typed
-    untyped = pc.and_(pc.is_null(_typed_column(segment, _NUM_RECORDS, _COUNT_RULE)), segment.texts.is_valid())
+    texts = pa.chunked_array(list(segment.texts.chunks), pa.string())
+    untyped = pc.and_(pc.is_null(_typed_column(segment, _NUM_RECORDS, _COUNT_RULE)), texts.is_valid())
     if not pc.any(untyped).as_py():
         return typed
-    texts = pc.if_else(untyped, segment.texts, pa.scalar(None, segment.texts.type))
-    spoken = _text_columns(texts, segment.num_files, leaves)
+    needed = pc.if_else(untyped, texts, pa.scalar(None, pa.string()))
+    spoken = _text_columns(needed, segment.num_files, leaves)
     return {path: _chunked(pc.if_else(untyped, spoken[path], typed[path])) for path in leaves}
 
 
 def _text_columns(
-    texts: pa.ChunkedArray | None, num_files: int, leaves: Mapping[LeafPath, BoundsRule]
+    texts: Texts | None, num_files: int, leaves: Mapping[LeafPath, BoundsRule]
 ) -> dict[LeafPath, pa.ChunkedArray]:
     if texts is None:
         return {

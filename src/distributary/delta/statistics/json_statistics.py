@@ -11,7 +11,7 @@ for that file alone (ST-009); nothing here raises for what a log may hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import attrgetter, is_
 from types import UnionType
@@ -47,18 +47,27 @@ def parse_file_statistics(text: str | None) -> dict[str, Any] | None:
     return cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else None
 
 
+class Texts(Protocol):
+    """JSON texts of many files: a chunked array, or something that reads its chunks as they are taken."""
+
+    @property
+    def chunks(self) -> Iterable[pa.Array]: ...
+
+
 def read_json_statistics(
-    texts: pa.ChunkedArray, leaves: Mapping[LeafPath, Leaf]
+    texts: Texts, leaves: Mapping[LeafPath, Leaf]
 ) -> dict[LeafPath, pa.ChunkedArray]:
     """Each leaf as a column of one entry a file."""
     found: dict[LeafPath, list[pa.Array]] = {path: [] for path in leaves}
     readable = {path: leaf for path, leaf in leaves.items() if not _UNREADABLE_NAME.search("".join(path))}
     decoder = _StatisticsDecoder(readable)
+    num_files = 0
     for block in _blocks(texts):
+        num_files += len(block)
         for path, column in decoder.columns(block):
             found[path].append(column)
     for path in leaves.keys() - readable.keys():
-        found[path].append(pa.nulls(len(texts), _type(leaves[path])))
+        found[path].append(pa.nulls(num_files, _type(leaves[path])))
     return {path: pa.chunked_array(arrays, _type(leaves[path])) for path, arrays in found.items()}
 
 
@@ -131,10 +140,10 @@ def _lines(block: pa.LargeStringArray) -> pa.Buffer:
     return pc.binary_join(one_list, pa.scalar("\n", objects.type))[0].as_buffer()
 
 
-def _blocks(texts: pa.ChunkedArray) -> Iterator[pa.LargeStringArray]:
+def _blocks(texts: Texts) -> Iterator[pa.LargeStringArray]:
     """Slices of about the same number of bytes."""
-    rows = max(1, _BLOCK_BYTES * max(len(texts), 1) // max(texts.nbytes, 1))
     for chunk in texts.chunks:
+        rows = max(1, _BLOCK_BYTES * max(len(chunk), 1) // max(chunk.nbytes, 1))
         column = chunk.cast(pa.large_string())  # joined texts may pass what 32-bit offsets reach
         for start in range(0, len(column), rows):
             yield column.slice(start, rows)
