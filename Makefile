@@ -14,7 +14,7 @@ help:  ## List the targets
 demo: $(READY)  ## Make a sample table and read it back (DEMO_EXIT=1: check it and leave nothing behind)
 	@$(BIN)/distributary demo
 
-test: $(READY) tools  ## Run the tests
+test: $(READY) $(PEERS_READY) tools  ## Run the tests, other engines included
 	$(BIN)/pytest $(ARGS)
 
 check: $(READY)  ## Lint, format, types, import contracts
@@ -49,5 +49,5 @@ $(PEERS_READY): pyproject.toml tools/make_environment
 	@touch $@
 
 clean:  ## Remove everything that the targets made
-	rm -rf .venv .venv-peers .tools site build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-peers .tools .bench site build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

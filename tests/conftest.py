@@ -45,6 +45,15 @@ def shared_dir() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def peer_python() -> Path:
+    """The interpreter of the environment that has other engines, to run them as a process of their own."""
+    python = PROJECT / ".venv-peers" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("the environment of the peers is not there; `make test` makes it")
+    return python
+
+
 @dataclass(frozen=True)
 class DeltaTables:
     """The unpacked corpus: read-only for tests; copy a table before changing it."""
