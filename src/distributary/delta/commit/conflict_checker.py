@@ -138,11 +138,11 @@ def refuse_when_a_file_was_removed_that_is_to_be_removed(contest: Contest) -> No
 RULES: tuple[Callable[[Contest], None], ...] = (
     refuse_when_the_protocol_changed,
     refuse_when_the_metadata_changed,
+    refuse_when_the_same_domain_changed,
+    refuse_when_the_same_application_committed,
     refuse_when_files_were_added_that_should_have_been_read,
     refuse_when_a_file_was_removed_that_was_read,
     refuse_when_a_file_was_removed_that_is_to_be_removed,
-    refuse_when_the_same_application_committed,
-    refuse_when_the_same_domain_changed,
 )
 
 
