@@ -1,8 +1,8 @@
 """Types as people write them: `bigint`, `decimal(10,2)`, `array<struct<name:string,age:int>>`.
 
 Reads the DDL of Spark SQL and Delta's own names, ignoring case, so that a column can be described on a
-command line or in one argument. `str` of every Delta type reads back as that type. Only the type is
-described: comments and other metadata are set apart.
+command line or in one argument. `str` of every Delta type reads back as that type. The columns of a table are
+written as in CREATE TABLE: `id bigint not null, name string comment 'as written'`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ from distributary.delta.schema.data_types import (
 from distributary.errors import InvalidInputError
 
 _SQL_NAMES: Final = {"bigint": LONG, "int": INTEGER, "smallint": SHORT, "tinyint": BYTE, "real": FLOAT}
+_SIGNS: Final = "<>,:"
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+(?:\s*\([0-9,\s]*\))?|[<>,:])")
 _NOT_NULL = re.compile(r"\s+not\s+null\b", re.IGNORECASE)
+_COMMENT = re.compile(r"\s+comment\s+('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")", re.IGNORECASE)
 
 
 def as_data_type(value: DataType | pa.DataType | str) -> DataType:
@@ -49,6 +51,17 @@ def parse_type_text(text: str) -> DataType:
     if text[parser.position :].strip():
         raise parser.refuse()
     return found
+
+
+def parse_columns_text(text: str) -> StructType:
+    """The columns of a table from Spark's DDL: `id bigint not null, name string comment 'as written'`."""
+    parser = _TypeParser(text)
+    fields = [parser.field(1)]
+    while parser.accept(","):
+        fields.append(parser.field(1))
+    if text[parser.position :].strip():
+        raise parser.refuse(what="list of columns")
+    return _distinct(fields)
 
 
 class _TypeParser:
@@ -88,12 +101,20 @@ class _TypeParser:
         while not fields or self.accept(","):
             if not fields and self.accept(">"):
                 return StructType()
-            name = self.next()
-            self.accept(":")
-            data_type = self.type(depth + 1)
-            fields.append(StructField(_unquoted(name), data_type, self.nullable()))
+            fields.append(self.field(depth + 1))
         self.expect(">")
-        return StructType(tuple(fields))
+        return _distinct(fields)
+
+    def field(self, depth: int) -> StructField:
+        name = self.next()
+        if name in _SIGNS:
+            raise self.refuse(", where a name must stand")
+        self.accept(":")
+        data_type, nullable = self.type(depth), self.nullable()
+        comment = self.comment()
+        return StructField(
+            _unquoted(name), data_type, nullable, {} if comment is None else {"comment": comment}
+        )
 
     def primitive(self, name: str, lower: str) -> DataType:
         found = _SQL_NAMES.get(lower) or parse_type_name(re.sub(r"\s", "", lower))
@@ -109,6 +130,14 @@ class _TypeParser:
         if found is not None:
             self.position = found.end()
         return found is None
+
+    def comment(self) -> str | None:
+        found = _COMMENT.match(self.text, self.position)
+        if found is None:
+            return None
+        self.position = found.end()
+        quote = found[1][0]
+        return found[1][1:-1].replace(quote * 2, quote)
 
     def next(self) -> str:
         found = _TOKEN.match(self.text, self.position)
@@ -128,9 +157,17 @@ class _TypeParser:
         if not self.accept(sign):
             raise self.refuse(f", where {sign!r} must stand")
 
-    def refuse(self, expected: str = "") -> InvalidInputError:
+    def refuse(self, expected: str = "", what: str = "type") -> InvalidInputError:
         rest = self.text[self.position :].strip()[:20]
-        return InvalidInputError(f"{self.text!r} is no type: it stops making sense at {rest!r}{expected}.")
+        return InvalidInputError(f"{self.text!r} is no {what}: it stops making sense at {rest!r}{expected}.")
+
+
+def _distinct(fields: list[StructField]) -> StructType:
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"Two columns are called {twice!r}.")
+    return StructType(tuple(fields))
 
 
 def _unquoted(name: str) -> str:
