@@ -34,6 +34,23 @@ def working(text: str) -> Generator[Tell]:
         yield lambda news: status.update(escape(news))
 
 
+@contextmanager
+def bar(text: str, total: int | None = None, *, bytes: bool = False) -> Generator[Callable[[int], None]]:
+    """Show how far something has come; the value is called with every step that is done."""
+    if not sys.stderr.isatty():
+        yield lambda _steps: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+
+    count = DownloadColumn() if bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), count, TimeLeft())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(text, total=total)
+        yield lambda steps: progress.advance(task, steps)
+
+
 def reading(
     source: RowSource, output: Path | None, limit: int | None = None, without: str | None = None
 ) -> pa.RecordBatchReader:
