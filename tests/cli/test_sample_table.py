@@ -1,4 +1,4 @@
-"""The sample table of the demo is a Delta table: its log, its files and its rows agree."""
+"""The sample table of the demo: its log, its files and its rows agree, as other eyes than ours see them."""
 
 from __future__ import annotations
 
