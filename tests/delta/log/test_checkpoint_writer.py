@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distributary as ds
-from distributary.delta.errors import UnsupportedFeatureError
+from distributary.delta.errors import DeltaError, UnsupportedFeatureError
 from distributary.delta.log.checkpoint_writer import CheckpointInfo, write_checkpoint
 from distributary.delta.log.last_checkpoint import hint_checksum, read_last_checkpoint
 from distributary.delta.log.snapshot import Snapshot, load_snapshot
@@ -521,6 +521,17 @@ class TestSafety:
         _only_this_checkpoint(busy_log.root, info)
         assert shown(busy_log.load()) == before
 
+    def test_last_resort_is_never_removed(self, busy_log: Any) -> None:
+        """It looks damaged, but the version cannot be rebuilt without it."""
+        snapshot = busy_log.load()
+        path = busy_log.root / _write(snapshot, "single", now=NOW).paths[0]
+        data = path.read_bytes()
+        busy_log.clean(5)
+        path.write_bytes(data[:-200])
+        with pytest.raises(DeltaError):
+            _write(snapshot, "single", now=NOW)
+        assert path.exists()
+
     def test_state_comes_from_the_commits_where_the_last_checkpoint_is_damaged(
         self, busy_log: Any, shown: Any
     ) -> None:
@@ -655,7 +666,7 @@ def test_any_state_survives_two_checkpoints(
     as_struct: bool,
     new_log: Callable[[], Any],
 ) -> None:
-    """CK-003, CK-006, CK-009, CK-016: a checkpoint of a checkpoint and what follows equals plain replay."""
+    """CK-003, CK-009: a checkpoint of a checkpoint and what follows equals plain replay."""
     log = new_log()
     features = ["deletionVectors", "v2Checkpoint"] if kind.startswith("v2") else ["deletionVectors"]
     log.commit(

@@ -26,12 +26,11 @@ from distributary.delta.errors import CorruptCheckpointError
 from distributary.delta.log.actions import Sidecar
 from distributary.delta.log.checkpoint_actions import small_actions
 from distributary.delta.log.checkpoint_file import CheckpointFile, is_clustered_by_us, part_of
-from distributary.delta.log.checkpoint_reader import read_checkpoint
+from distributary.delta.log.checkpoint_reader import read_checkpoint, sidecar_path
 from distributary.delta.log.checkpoint_schema import (
     CheckpointLayout,
     checkpoint_layout,
     feature_names,
-    top_schema,
 )
 from distributary.delta.log.checkpoint_source import add_batches, remove_batches
 from distributary.delta.log.last_checkpoint import LastCheckpoint, hint_checksum, read_last_checkpoint
@@ -44,8 +43,8 @@ from distributary.delta.log.log_path import (
     commit_path,
     multi_part_checkpoint_path,
 )
-from distributary.delta.log.log_segment import Checkpoint, LogListing, list_log
-from distributary.delta.log.snapshot import Snapshot, without_checkpoint
+from distributary.delta.log.log_segment import Checkpoint, list_log
+from distributary.delta.log.snapshot import Snapshot, load_snapshot, without_checkpoint
 from distributary.delta.table_features import check_writable
 from distributary.errors import InvalidInputError
 from distributary.storage.object_store import ObjectStore
@@ -182,7 +181,7 @@ def _write_v2(
             *small_actions(snapshot, plan.now),
             *({"sidecar": msgspec.to_builtins(_sidecar(store, path))} for path in paths),
         ]
-        _write_top(store, top, small, plan.top_format)
+        _write_top(store, top, layout, small, plan.top_format)
     except BaseException:
         for path in paths:
             store.delete(path)
@@ -190,11 +189,17 @@ def _write_v2(
     return _info(store, snapshot, "v2", [top, *paths], len(small) + num_files, None)
 
 
-def _write_top(store: ObjectStore, path: str, small: list[dict[str, Any]], top_format: TopFormat) -> None:
+def _write_top(
+    store: ObjectStore,
+    path: str,
+    layout: CheckpointLayout,
+    small: list[dict[str, Any]],
+    top_format: TopFormat,
+) -> None:
     if top_format == "json":
         store.put_if_absent(path, msgspec.json.Encoder().encode_lines(small))
         return
-    with CheckpointFile(store, path, top_schema()) as file:
+    with CheckpointFile(store, path, layout.top_schema()) as file:
         file.write_small(small)
 
 
@@ -264,14 +269,18 @@ def _free_number_of_parts(store: ObjectStore, snapshot: Snapshot, parts: int) ->
 
 
 def _existing(store: ObjectStore, snapshot: Snapshot, kind: str) -> CheckpointInfo | None:
-    """A sound checkpoint of this version and kind; a damaged one is removed to make room."""
-    listing: LogListing = list_log(store, snapshot.version)
-    for point in listing.checkpoints:
+    """A sound checkpoint of this version and kind; a damaged one is removed to make room.
+
+    It goes only after the version was rebuilt without it: what looks damaged may be hard to reach
+    for a moment, and may be all that is left of the table.
+    """
+    for point in list_log(store, snapshot.version).checkpoints:
         if point.version != snapshot.version or _KINDS[point.files[0].kind] != kind:
             continue
         try:
             return _known(store, snapshot, point, kind)
         except CorruptCheckpointError:
+            load_snapshot(store, snapshot.version, point.names)
             for file in point.files:
                 store.delete(file.path)
     return None
@@ -279,7 +288,7 @@ def _existing(store: ObjectStore, snapshot: Snapshot, kind: str) -> CheckpointIn
 
 def _known(store: ObjectStore, snapshot: Snapshot, point: Checkpoint, kind: str) -> CheckpointInfo:
     contents = read_checkpoint(store, point)
-    sidecars = [f"{SIDECAR_DIRECTORY}/{sidecar.path}" for sidecar in contents.sidecars]
+    sidecars = map(sidecar_path, contents.sidecars)
     size = sum(file.size for file in point.files) + sum(side.size_in_bytes for side in contents.sidecars)
     return CheckpointInfo(
         version=point.version,
