@@ -33,7 +33,7 @@ _COUNTABLE = 1 << 20
 def split_by_partition(
     rows: pa.RecordBatch, columns: Sequence[StructField]
 ) -> Iterator[tuple[PartitionTexts, pa.RecordBatch]]:
-    """The rows of each partition, in their order."""
+    """The rows of each partition, in their order; columns whose values the log keeps may be left out."""
     if not columns or not rows.num_rows:
         yield (), rows
         return
@@ -43,7 +43,7 @@ def split_by_partition(
         return
     short = codes.astype(np.uint16) if len(texts) <= 1 << 16 else codes  # short ones are sorted by radix
     order = np.argsort(short, kind="stable")
-    ordered = rows.take(_indices(order))
+    ordered = rows.drop_columns([field.name for field in columns]).take(_indices(order))
     sorted_codes = codes[order]
     starts = np.concatenate(([0], np.flatnonzero(np.diff(sorted_codes)) + 1, [len(codes)]))
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
