@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias, cast
+from typing import Annotated, TypeAlias, cast
 from urllib.parse import quote
 from uuid import UUID
 
@@ -59,9 +59,9 @@ class DeletionVectorDescriptor(msgspec.Struct, frozen=True, kw_only=True, rename
 
     storage_type: str
     path_or_inline_dv: str
-    offset: int | None = None
-    size_in_bytes: int
-    cardinality: int
+    offset: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] | None = None
+    size_in_bytes: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+    cardinality: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
     @property
     def unique_id(self) -> str:

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ from distributary.delta.errors import CorruptLogError
 _log = logging.getLogger(__name__)
 
 PartitionValues = dict[str, str | None]
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Action(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -47,7 +48,7 @@ class Metadata(Action, frozen=True):
     format: Format = msgspec.field(default_factory=Format)
     partition_columns: list[str] | None = None
     configuration: dict[str, str] | None = None
-    created_time: int | None = None
+    created_time: Long | None = None
 
     @property
     def properties(self) -> dict[str, str]:
@@ -63,8 +64,8 @@ class Metadata(Action, frozen=True):
 class Protocol(Action, frozen=True):
     """The protocol versions and table features that a reader and a writer need (LR-047)."""
 
-    min_reader_version: int
-    min_writer_version: int
+    min_reader_version: Long
+    min_writer_version: Long
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
 
@@ -74,14 +75,14 @@ class Add(Action, frozen=True):
 
     path: str
     partition_values: PartitionValues | None
-    size: int
-    modification_time: int
+    size: Long
+    modification_time: Long
     data_change: bool
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
     clustering_provider: str | None = None
 
 
@@ -90,15 +91,15 @@ class Remove(Action, frozen=True):
 
     path: str
     data_change: bool
-    deletion_timestamp: int | None = None
+    deletion_timestamp: Long | None = None
     extended_file_metadata: bool | None = None
     partition_values: PartitionValues | None = None
-    size: int | None = None
+    size: Long | None = None
     tags: dict[str, str | None] | None = None
     stats: str | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
 
 
 class AddCdcFile(Action, frozen=True):
@@ -106,7 +107,7 @@ class AddCdcFile(Action, frozen=True):
 
     path: str
     partition_values: PartitionValues | None
-    size: int
+    size: Long
     data_change: bool = False
     tags: dict[str, str | None] | None = None
 
@@ -115,8 +116,8 @@ class SetTransaction(Action, frozen=True):
     """The latest version that an application has committed (LR-046)."""
 
     app_id: str
-    version: int
-    last_updated: int | None = None
+    version: Long
+    last_updated: Long | None = None
 
 
 class DomainMetadata(Action, frozen=True):
@@ -130,7 +131,7 @@ class DomainMetadata(Action, frozen=True):
 class CheckpointMetadata(Action, frozen=True):
     """The mark of a v2 checkpoint."""
 
-    version: int
+    version: Long
     tags: dict[str, str | None] | None = None
 
 
@@ -138,8 +139,8 @@ class Sidecar(Action, frozen=True):
     """A file beside a v2 checkpoint that holds file actions."""
 
     path: str
-    size_in_bytes: int
-    modification_time: int
+    size_in_bytes: Long
+    modification_time: Long
     tags: dict[str, str | None] | None = None
 
 

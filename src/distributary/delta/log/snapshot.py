@@ -181,9 +181,17 @@ class Snapshot:
         segment = LogSegment(
             commits[-1].version, self.segment.checkpoint, (*self.segment.commits, *paths), paths[-1]
         )
-        files: ActiveFiles | None = self.__dict__.get("files")
-        known = None if files is None else (files, commits)
-        return Snapshot(self.root, segment, self._checkpoint, (*self._commits, *commits), known)
+        return Snapshot(
+            self.root, segment, self._checkpoint, (*self._commits, *commits), self._known_before(commits)
+        )
+
+    def _known_before(
+        self, commits: Sequence[CommitActions]
+    ) -> tuple[ActiveFiles, Sequence[CommitActions]] | None:
+        """The newest active files that were worked out, and the commits to apply to them."""
+        if "files" in vars(self):
+            return self.files, commits
+        return None if self._known is None else (self._known[0], (*self._known[1], *commits))
 
 
 def load_snapshot(
@@ -269,8 +277,6 @@ def refresh(store: ObjectStore, snapshot: Snapshot) -> Snapshot:
         return snapshot.advance(read_commits(store, newer), newer)
     except ObjectNotFoundError:
         return load_snapshot(store)
-    except CorruptCheckpointError:
-        return load_snapshot(store, without=_unusable_files(store, snapshot))
 
 
 def _is_latest(store: ObjectStore, snapshot: Snapshot) -> bool:
