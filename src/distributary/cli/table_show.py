@@ -114,13 +114,12 @@ def _size(state: Snapshot) -> dict[str, int | None]:
     """Files, bytes and rows; statistics are read a slice of the files at a time, so memory stays small."""
     import pyarrow.compute as pc
 
-    from distributary.delta.scan.file_listing import sliced
     from distributary.delta.scan.file_pruning import FilePruner
     from distributary.delta.scan.table_scan import mapping_mode
 
     pruner = FilePruner(state.schema, state.metadata.partitioning, mapping_mode(state))
     rows, known = 0, True
-    for part in sliced(state.files):
+    for part in state.files.parts(at_least=50_000):
         records = pruner.prune(part, None).live_records()
         rows, known = rows + (pc.sum(records).as_py() or 0), not records.null_count
         if not known:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,18 @@ class FileBlock(NamedTuple):
     def stream(self, leaf: Leaf) -> Iterator[pa.ChunkedArray]:
         """The same part by part, for leaves too large to hold."""
         return self.rows.stream("add", leaf, self.selection)
+
+    def parts(self, at_least: int) -> Iterator[FileBlock]:
+        """The block in parts of so many files or more, none of which shares a row group with another."""
+        counted = np.ones(self.rows.num_rows, np.bool_) if self.selection is None else self.selection
+        start = files = 0
+        for low, high in pairwise(self.rows.row_groups):
+            files += int(counted[low:high].sum())
+            if files and (files >= at_least or high == self.rows.num_rows):
+                selection = np.zeros(self.rows.num_rows, np.bool_)
+                selection[start:high] = counted[start:high]
+                yield FileBlock(self.rows, selection)
+                start, files = high, 0
 
     def narrow(self, keep: Mask) -> FileBlock:
         """The block with only those of its files for which `keep` is true."""
@@ -81,6 +94,10 @@ class FileSelection:
             narrowed.append(block.narrow(mask[start : start + block.num_files]))
             start += block.num_files
         return FileSelection(narrowed)
+
+    def parts(self, at_least: int) -> Iterator[FileSelection]:
+        """The files in parts, so that columns of any length can be read in bounded memory."""
+        return (FileSelection([part]) for block in self._blocks for part in block.parts(at_least))
 
     @property
     def blocks(self) -> tuple[FileBlock, ...]:

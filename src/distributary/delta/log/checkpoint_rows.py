@@ -89,6 +89,11 @@ class ParquetRows:
         parts = [selection[self._span(group)] for group in groups]
         return _selected(self._read(action, leaf, groups), _joined(parts))
 
+    @property
+    def row_groups(self) -> Sequence[int]:
+        """Where row groups start, and the end: reading a part of one costs as much as all of it."""
+        return self._footer.starts
+
     def stream(self, action: str, leaf: Leaf, selection: Mask | None = None) -> Iterator[pa.ChunkedArray]:
         """The same part by part, for columns too large to hold; the next part is read meanwhile."""
         groups = self._groups_with(selection)
@@ -284,6 +289,11 @@ class TableRows:
         else:
             values = self._table.column(".".join(leaf))
         return _selected(values, selection)
+
+    @property
+    def row_groups(self) -> Sequence[int]:
+        """All rows are one group."""
+        return (0, self.num_rows)
 
     def stream(self, action: str, leaf: Leaf, selection: Mask | None = None) -> Iterator[pa.ChunkedArray]:
         """The same, in one part."""

@@ -21,7 +21,6 @@ from distributary.delta.log.active_files import FileSelection
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.operations.verification_report import Findings
 from distributary.delta.scan.arrow_reader import DataFile, FileReader
-from distributary.delta.scan.file_listing import sliced
 from distributary.delta.scan.file_pruning import FilePruner
 from distributary.delta.scan.row_group_bounds import RowGroupBounds
 from distributary.delta.scan.table_scan import file_access, mapping_mode
@@ -52,7 +51,7 @@ def check_footers(store: ObjectStore, snapshot: Snapshot, files: FileSelection, 
     """Open every file and compare it with what the log says of it."""
     inspector = _Inspector(store, snapshot)
     with ThreadPoolExecutor(_WORKERS, thread_name_prefix="distributary-verify") as pool:
-        for part in sliced(files, _FILES_AT_ONCE):
+        for part in files.parts(_FILES_AT_ONCE):
             for troubles in pool.map(inspector.inspect, inspector.claims(part)):
                 findings.checked("footers")
                 for code, where, message in troubles:

@@ -49,25 +49,18 @@ def list_files(scan: TableScan, snapshot: Snapshot) -> pa.Table:
 def file_batches(scan: TableScan, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
     """The same, some files at a time, so that a listing of any length needs little memory."""
     pruner = FilePruner(snapshot.schema, snapshot.metadata.partitioning, scan.mode)
-    for files in sliced(scan.pruned.files):
+    for files in scan.pruned.files.parts(_FILES_AT_ONCE):
+        statistics = files.column("stats")
         columns = {
             "path": files.column("path"),
             "size": files.column("size"),
             "modification_time": files.column("modificationTime").cast(pa.timestamp("ms", "UTC")),
             "partition_values": _partition_values(files, scan, snapshot),
-            "num_records": pruner.prune(files, None).num_records(),
-            "stats": files.column("stats"),
+            "num_records": pruner.num_records(files, statistics),
+            "stats": statistics,
             "deletion_vector": _deletion_vectors(files),
         }
         yield from pa.table(columns, FILE_SCHEMA).combine_chunks().to_batches()
-
-
-def sliced(files: FileSelection, at_once: int = _FILES_AT_ONCE) -> Iterator[FileSelection]:
-    """The files in parts: reading a column of a part reads little more of a checkpoint than that part."""
-    for start in range(0, files.num_files, at_once):
-        keep = np.zeros(files.num_files, np.bool_)
-        keep[start : start + at_once] = True
-        yield files.filter(keep)
 
 
 def _partition_values(files: FileSelection, scan: TableScan, snapshot: Snapshot) -> pa.Array:

@@ -74,6 +74,15 @@ class FilePruner:
         matches = pc.filter(pa.array(decision.all_match), pa.array(decision.may_match))
         return PrunedFiles(kept, matches, self._statistics)
 
+    def num_records(self, files: FileSelection, texts: pa.ChunkedArray) -> pa.Array:
+        """The physical rows of each file, where the texts of its statistics have been read already."""
+        segments: list[StatisticsSegment] = []
+        start = 0
+        for block in files.blocks:
+            segments.append(_segment(block, texts.slice(start, block.num_files)))
+            start += block.num_files
+        return FileStatistics(segments, self._schema, self._mode).num_records
+
     def _bounds(self, files: FileSelection, statistics: FileStatistics | None) -> SelectionBounds:
         return SelectionBounds(files, self._schema, self._partitioning, self._mode, statistics)
 
@@ -150,14 +159,14 @@ class _StatisticsTexts:
         return (chunk for part in self._block.stream(("stats",)) for chunk in part.chunks)
 
 
-def _segment(block: FileBlock) -> StatisticsSegment:
+def _segment(block: FileBlock, texts: pa.ChunkedArray | None = None) -> StatisticsSegment:
     """Typed statistics where every file has them, otherwise the texts (and what is typed)."""
     parsed = None
     if block.rows.has("add", ("stats_parsed", "numRecords")):
         parsed = _ParsedStatistics(block)
         if parsed["numRecords",].null_count == 0:
             return StatisticsSegment(block.num_files, None, parsed)
-    return StatisticsSegment(block.num_files, _StatisticsTexts(block), parsed)
+    return StatisticsSegment(block.num_files, _StatisticsTexts(block) if texts is None else texts, parsed)
 
 
 def _repeat(value: bool, count: int) -> pa.BooleanArray:
