@@ -137,10 +137,12 @@ class CheckpointLayout(msgspec.Struct, frozen=True):
         """The columns of a classic checkpoint (CK-013)."""
         return pa.schema({**SMALL_ACTIONS, "add": self.add_type, "remove": REMOVE})
 
+    def top_schema(self) -> pa.Schema:
+        """The columns of the top-level file of a v2 checkpoint with sidecars.
 
-def top_schema() -> pa.Schema:
-    """The columns of the top-level file of a v2 checkpoint with sidecars."""
-    return pa.schema({**V2_ACTIONS, **SMALL_ACTIONS})
+        Those of file actions are there though all null: delta-spark looks for `add` before it reads sidecars.
+        """
+        return pa.schema({**V2_ACTIONS, **SMALL_ACTIONS, "add": self.add_type, "remove": REMOVE})
 
 
 def checkpoint_layout(snapshot: Snapshot) -> CheckpointLayout:
