@@ -1,0 +1,48 @@
+"""The tables that benchmarks read, made once and kept in a folder for later runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+# Raise this when a generator changes, so that tables of earlier runs are not used.
+EDITION = 2
+
+
+def table_folder(cache: Path, name: str) -> Path:
+    """The folder of a table by its name, e.g. `log-1000000`, `typed-log-1000000`, `rows-10000000`."""
+    folder = cache / f"{name}-v{EDITION}"
+    if not folder.exists():
+        unfinished = cache / f"{name}-unfinished"
+        _writer(name)(unfinished)
+        unfinished.rename(folder)
+    return folder
+
+
+def _writer(name: str) -> Callable[[Path], None]:
+    kind, _, size = name.rpartition("-")
+    number = int(size)
+    if kind == "empty":
+        return lambda folder: folder.mkdir(parents=True)
+    if kind == "rows":
+        from fabricated_rows import write_table
+
+        return lambda folder: write_table(folder, number)
+    from fabricated_log import write_log
+
+    return lambda folder: write_log(folder, number, typed=kind == "typed-log")
+
+
+def linked_log(table: Path, copy: Path) -> Path:
+    """A copy of a table without data files, by hard links: cheap, and commits to it leave the table alone."""
+    log = copy / "_delta_log"
+    log.mkdir(parents=True)
+    for file in (table / "_delta_log").iterdir():
+        (log / file.name).hardlink_to(file)
+    return copy
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with all that is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
