@@ -36,7 +36,7 @@ def _cases(files: int) -> list[Case]:
         Case("files", "all files with sizes, partitions, row counts and statistics", "files", log, PEER,
              group=group,
              remark="For all files with their details ours gives statistics as the log's text and row counts "
-             "parsed from it; deltalake gives minima and maxima as columns, parsed when it opened the table."),
+             "parsed from it; deltalake gives minima and maxima as columns, parsed while opening."),
         Case("refresh", "refresh of an open table after one commit", "refresh", log, PEER,
              {"files": files}, group=group,
              remark="For refresh, memory is that of the open table."),
