@@ -66,9 +66,10 @@ def _inferred(file: InputFile, stream: ByteStream) -> pa.Schema:
             _parse_options(file, lambda _row: "skip"),
             csv.ConvertOptions(null_values=[""], strings_can_be_null=True),
         ).schema
-    except pa.ArrowInvalid as error:
+        names = schema.names
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{file.name} is no CSV file with a header: {error}") from error
-    twice = [name for name in schema.names if schema.names.count(name) > 1]
+    twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InvalidInputError(f"{file.name} has two columns {twice[0]!r}: rename one of them.")
     return schema

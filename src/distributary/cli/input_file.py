@@ -64,17 +64,17 @@ class InputFile:
 
     def open_seekable(self) -> Any:
         """Open it for reading anywhere; stdin, and what is packed, goes to a temporary file first."""
-        import pyarrow as pa
-
         if self.path != STDIN and not self.path.endswith(".gz"):
-            return pa.OSFile(self.path)
+            return self._bytes()
         return spooled(self.open(lambda _count: None))
 
-    def _bytes(self) -> IO[bytes]:
+    def _bytes(self) -> Any:
+        import pyarrow as pa
+
         if self.path == STDIN:
             return sys.stdin.buffer
         try:
-            return open(self.path, "rb")
+            return pa.OSFile(self.path)
         except OSError as error:
             raise InvalidInputError(f"{self.path} cannot be opened: {error.strerror or error}") from error
 
@@ -142,9 +142,8 @@ class ByteStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer with the next bytes, 0 at the end."""
-        taken = self._ahead[: len(buffer)] or self._take(len(buffer))
-        self._ahead = self._ahead[len(taken) :]
+        """Fill a buffer with the next bytes; it stays unfilled at the end only."""
+        taken, _ = self.take(len(buffer))
         buffer[: len(taken)] = taken
         return len(taken)
 

@@ -33,6 +33,7 @@ from distributary.delta.schema.data_types import (
     StructField,
     StructType,
 )
+from distributary.errors import InvalidInputError
 
 _PLAIN = frozenset({*INTEGER_BITS, FLOAT, DOUBLE, BOOLEAN})
 
@@ -43,7 +44,13 @@ def row_type(fields: Sequence[StructField], keys: Sequence[str] | None = None) -
     members = [(name, _json_type(field.data_type), None) for name, field in zip(names, fields, strict=True)]
     encoded = [field.name for field in fields] if keys is None else keys
     rename = dict(zip(names, encoded, strict=True))
-    return msgspec.defstruct("Row", members, rename=rename, forbid_unknown_fields=True, gc=False)
+    try:
+        return msgspec.defstruct("Row", members, rename=rename, forbid_unknown_fields=True, gc=False)
+    except ValueError as error:
+        raise InvalidInputError(
+            "Columns with control characters, quotes or backslashes in their names cannot be read from JSON "
+            f"({error}). Use CSV, Parquet or Arrow."
+        ) from error
 
 
 def row_columns(rows: Sequence[Any], fields: Sequence[StructField]) -> list[pa.Array]:

@@ -6,7 +6,7 @@ converted to the table's types here; Parquet and Arrow have types of their own, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -103,7 +103,7 @@ def _typed_rows(file: InputFile, advance: Advance) -> RowStream:
 
 def _parquet(file: InputFile, advance: Advance) -> RowStream:
     source = file.open_seekable()
-    parquet = pq.ParquetFile(source)
+    parquet = _opened(pq.ParquetFile, source)
     share = (file.size or 0) / max(parquet.metadata.num_rows, 1)
     batches = parquet.iter_batches(_BATCH_ROWS)
     return RowStream(
@@ -118,9 +118,18 @@ def _arrow(file: InputFile, advance: Advance) -> RowStream:
         reader = pa.ipc.open_stream(stream)
         return RowStream(reader.schema, _guarded(file, stream, iter(reader)))
     source = _seekable(file, stream)
-    reader = pa.ipc.open_file(source)
+    reader = _opened(pa.ipc.open_file, source)
     batches = (reader.get_batch(at) for at in range(reader.num_record_batches))
     return RowStream(reader.schema, _guarded(file, source, batches))
+
+
+def _opened(reader: Callable[[Any], Any], source: Any) -> Any:
+    """What reads a source; the source is closed where it cannot be read."""
+    try:
+        return reader(source)
+    except BaseException:
+        source.close()
+        raise
 
 
 def _seekable(file: InputFile, stream: ByteStream) -> Any:
