@@ -12,28 +12,28 @@ from typing import Any, cast
 
 import msgspec
 
-from distributary.delta.commit.protocol_upgrade import features_of, required_protocol
+from distributary.delta.commit.protocol_upgrade import required_protocol
 from distributary.delta.commit.staged_commit import Operation
 from distributary.delta.commit.write_validation import RowCheck
 from distributary.delta.log.actions import Metadata, Protocol
+from distributary.delta.log.protocol_support import check_can_write, mapping_mode_of
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.schema.column_mapping import (
     MAX_COLUMN_ID_PROPERTY,
     MODE_PROPERTY,
     ColumnMappingMode,
     assign_column_mapping,
-    column_mapping_mode,
     existing_name,
     new_physical_name,
 )
-from distributary.delta.schema.data_types import StructType, schema_to_json
+from distributary.delta.schema.data_types import StructType, parse_type, schema_to_json
 from distributary.delta.schema.schema_edits import ColumnPath
 from distributary.delta.schema.schema_rules import check_table_schema
-from distributary.delta.table_features import check_writable
 from distributary.delta.table_properties import MAX_COLUMN_ID, TableProperties
 from distributary.errors import InvalidInputError
 
 _CLUSTERING = "delta.clustering"
+_TOLD = ("comment", "CURRENT_DEFAULT")
 
 
 class TableState(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class TableState(msgspec.Struct, frozen=True):
     @property
     def mode(self) -> ColumnMappingMode:
         """How columns are found in files."""
-        return mapping_mode(self.configuration, self.protocol)
+        return mapping_mode_of(self.configuration, self.protocol)
 
 
 class AlterationPlan(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class AlterationPlan(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         parts = [self.operation.name]
         shown = ((key, value) for key, value in self.operation.parameters.items() if key != "newProtocol")
-        parts.extend(f"{key}: {value}" for key, value in shown)
+        parts.extend(f"{key}: {_shown(value)}" for key, value in shown)
         if self.protocol is not None:
             features = ", ".join(self.protocol.writer_features or ())
             parts.append(
@@ -102,9 +102,26 @@ class AlterationPlan(msgspec.Struct, frozen=True):
         return "; ".join(parts) if not self.changes_nothing else f"{parts[0]}: nothing to change"
 
 
-def mapping_mode(configuration: Mapping[str, str], protocol: Protocol) -> ColumnMappingMode:
-    """How columns are found in the files of a table with this configuration and protocol."""
-    return column_mapping_mode(configuration, supported="columnMapping" in features_of(protocol))
+def _shown(value: Any) -> str:
+    """A parameter of an operation in few words: a column is its name and type."""
+    if isinstance(value, list):
+        return ", ".join(_shown(item) for item in cast("list[Any]", value))
+    if not isinstance(value, dict):
+        return str(value)
+    entries = cast("dict[str, Any]", value)
+    if "column" in entries:
+        return " ".join(_shown(entry) for entry in entries.values())
+    if {"name", "type", "nullable"} <= entries.keys():
+        kind = entries["type"]
+        return " ".join(
+            (
+                entries["name"],
+                kind if isinstance(kind, str) else str(parse_type(kind)),
+                *(() if entries["nullable"] else ("not null",)),
+                *(f"{key} {entry!r}" for key, entry in entries["metadata"].items() if key in _TOLD),
+            )
+        )
+    return ", ".join(f"{key} = {entry}" for key, entry in entries.items())
 
 
 def plan_change(
@@ -124,7 +141,7 @@ def plan_change(
     partitioning = list(state.metadata.partitioning if partition_columns is None else partition_columns)
     draft = _metadata(state, columns, properties, partitioning, description or {})
     needed = required_protocol(protocol or state.protocol, draft, columns, features)
-    mode = mapping_mode(properties, needed)
+    mode = mapping_mode_of(properties, needed)
     _check_mode_change(state.mode, mode)
     if mode is not ColumnMappingMode.NONE:
         starts = state.mode is ColumnMappingMode.NONE
@@ -169,15 +186,7 @@ def _check(
         check_table_schema(
             schema, metadata.partitioning, mode, change_feed=properties.enable_change_data_feed
         )
-    check_writable(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-        state.where,
-        configuration=metadata.properties,
-        schema=schema,
-    )
+    check_can_write(protocol, metadata, schema, state.where)
 
 
 def _check_mode_change(before: ColumnMappingMode, after: ColumnMappingMode) -> None:
