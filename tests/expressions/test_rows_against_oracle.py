@@ -183,7 +183,11 @@ def oracle(node: Any, row: dict[str, Any]) -> Any:
         case tree.IsNull():
             return oracle(node.operand, row) is None
         case tree.In():
-            return oracle(tree.Or(tuple(node.operand == option for option in node.options)), row)
+            # Spark compares all options in one type: one double makes all comparisons of doubles.
+            value, options = oracle(node.operand, row), [oracle(option, row) for option in node.options]
+            floats = any(isinstance(side, float) for side in options) or single_float(node)
+            results = [compared("=", value, option, floats) for option in options]
+            return True if True in results else None if None in results else False
         case tree.Like():
             text = oracle(node.operand, row)
             return None if text is None else like(text, node.pattern)
@@ -196,7 +200,7 @@ def oracle(node: Any, row: dict[str, Any]) -> Any:
             raise AssertionError(node)
 
 
-def single_float(node: tree.Comparison) -> bool:
+def single_float(node: tree.Expression) -> bool:
     return any(isinstance(side, tree.Column) and side.path[0] in "fgq" for side in node.children)
 
 
