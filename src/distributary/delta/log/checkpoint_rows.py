@@ -178,6 +178,9 @@ class ParquetRows:
 
     def _leaf_values(self, structs: pa.ChunkedArray, leaf: Leaf) -> pa.ChunkedArray:
         values = pc.struct_field(structs, list(leaf))
+        # Texts that are no UTF-8 would fail later, far from here; statistics are parsed as bytes anyway.
+        if leaf != ("stats",):
+            values.validate(full=True)
         expected = FILE_LEAVES.get(leaf)
         return values if expected is None or values.type == expected else values.cast(expected)
 
