@@ -7,7 +7,8 @@ written are removed as far as the store allows, and the rest is left for vacuum.
 
 Memory is bounded: rows wait for their row group and then for a thread, both within a budget. When many
 partitions wait at once, their rows are copied together (a slice would keep its whole batch alive) and the
-largest go out first; no more than a number of files is open at a time.
+largest go out first; no more than a number of files is open at a time. Threads that have nothing to do get
+the largest partition early.
 
 Files of one partition are filled one after the other, so that sorted rows stay together; a second one is
 begun only when the first has more than its share of rows waiting.
@@ -149,6 +150,10 @@ class DataFileWriter:
                 self._emit(partition)
         if self._held > self._settings.max_waiting_bytes:
             self._make_room()
+        elif self._columns and self._threads.idle:
+            largest = max(self._partitions.values(), key=lambda partition: partition.num_bytes)
+            if largest.num_bytes >= self._group_bytes // 4:
+                self._emit(largest)
 
     def _make_room(self) -> None:
         """The largest partitions go out until half is free; the others let go of the batches they came in."""

@@ -49,6 +49,11 @@ class EncoderThreads:
             self._changed.notify_all()
 
     @property
+    def idle(self) -> bool:
+        """Whether nothing waits."""
+        return not self._waiting_bytes
+
+    @property
     def ratio(self) -> float:
         """How large rows become in files, relative to memory; 0 while nothing was encoded."""
         with self._changed:
