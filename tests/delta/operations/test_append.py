@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import subprocess
 import uuid
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -435,3 +436,26 @@ def test_mapped_tables_can_have_any_column_name(place: Any) -> None:
     assert table.snapshot().to_arrow().to_pylist() == [{"a b,c": 1}]
     assert table.snapshot().properties.column_mapping_mode is ColumnMappingMode.NAME
     assert pc.equal(table.snapshot().to_arrow(predicate="`a b,c` = 1").num_rows, 1).as_py()
+
+
+def test_tables_on_s3_are_written_like_those_on_disk(s3_server: Any) -> None:
+    """LW-001, LW-009: create, append, overwrite and a failed append on an object store."""
+    uri = s3_server.uri(f"append-{uuid.uuid4()}")
+    options = s3_server.storage_options
+    table = DeltaTable.create(
+        uri, pa.schema([("id", pa.int64()), ("p", pa.string())]), partition_by=["p"], storage_options=options
+    )
+    table.append(pa.table({"id": [1, 2], "p": ["a b/%ü", None]}))
+    table.overwrite(pa.table({"id": [3], "p": ["a b/%ü"]}), dynamic=True)
+    again = DeltaTable(uri, options).snapshot()
+    assert again.version == 2
+    assert Counter(map(str, again.to_arrow().to_pylist())) == Counter(
+        map(str, [{"id": 3, "p": "a b/%ü"}, {"id": 2, "p": None}])
+    )
+    before = {meta.path for meta in table.store.list_all()}
+    with pytest.raises(SchemaMismatchError):
+        table.append(
+            [pa.record_batch({"id": pa.array([1])}), pa.record_batch({"id": pa.array([1.5])})],
+            settings=WriterSettings(threads=1, max_waiting_bytes=1),
+        )
+    assert {meta.path for meta in table.store.list_all()} == before
