@@ -97,15 +97,10 @@ def _committed(snapshot: TableSnapshot) -> str | None:
 
 def _features(snapshot: TableSnapshot) -> dict[str, bool]:
     """Each feature that the protocol supports, and whether the table uses it."""
-    from distributary.delta.table_features import active_feature_names, supported_feature_names
+    from distributary.delta.log.protocol_support import features_of
+    from distributary.delta.table_features import active_feature_names
 
-    protocol = snapshot.protocol
-    supported = supported_feature_names(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-    )
+    supported = features_of(snapshot.protocol)
     active = active_feature_names(supported, snapshot.metadata.properties, snapshot.schema)
     return {name: name in active for name in sorted(supported)}
 
@@ -115,9 +110,8 @@ def _size(state: Snapshot) -> dict[str, int | None]:
     import pyarrow.compute as pc
 
     from distributary.delta.scan.file_pruning import FilePruner
-    from distributary.delta.scan.table_scan import mapping_mode
 
-    pruner = FilePruner(state.schema, state.metadata.partitioning, mapping_mode(state))
+    pruner = FilePruner(state.schema, state.metadata.partitioning, state.mapping_mode)
     rows, known = 0, True
     for part in state.files.parts(at_least=50_000):
         records = pruner.prune(part, None).live_records()

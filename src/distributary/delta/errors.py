@@ -157,8 +157,8 @@ class NotNullViolationError(TableRuleError):
 
     def __init__(self, column: str) -> None:
         super().__init__(
-            f"Column {column} must have a value (NOT NULL), but a row has none. Give it one, or let the column "
-            f"be null (alter.drop_not_null({column!r}))."
+            f"Column {column} must have a value (NOT NULL), but a row has none. Give it one, or let the "
+            f"column be null (alter.drop_not_null({column!r}))."
         )
         self.column = column
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.delta.commit.protocol_upgrade import NEW_TABLE, features_of, required_protocol
+from distributary.delta.commit.protocol_upgrade import NEW_TABLE, required_protocol
 from distributary.delta.errors import UnsupportedFeatureError
 from distributary.delta.log.actions import Metadata, Protocol
+from distributary.delta.log.protocol_support import features_of
 from distributary.delta.schema.data_types import LONG, TIMESTAMP_NTZ, StructField, StructType
 from distributary.delta.table_features import FEATURES, FeatureKind, check_readable
 
@@ -122,7 +123,8 @@ def test_protocol_only_grows_and_by_no_more_than_was_asked(
         assert features_of(one) - base - first <= dependencies
     else:
         # Without lists the versions are the lowest that imply what is wanted.
-        lower = Protocol(one.min_reader_version, one.min_writer_version - 1)
+        writer = one.min_writer_version - 1
+        lower = Protocol(one.min_reader_version if writer >= 5 else 1, writer)
         enough = first | features_of(start or NEW_TABLE)
         assert one == (start or NEW_TABLE) or not enough <= features_of(lower)
     assert needed(current=two, features=tuple(first | second)) == two

@@ -36,7 +36,6 @@ from distributary.delta.log.file_columns import adds_to_table
 from distributary.delta.log.reconciliation import FileKey, file_key
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.scan.file_pruning import FilePruner
-from distributary.delta.scan.table_scan import mapping_mode
 from distributary.storage.log_paths import canonical_path
 
 SERIALIZABLE = "Serializable"
@@ -149,7 +148,7 @@ RULES: tuple[Callable[[Contest], None], ...] = (
 def _may_match(contest: Contest, adds: list[Add]) -> bool:
     """Whether any of the new files may hold rows that one of the predicates wants."""
     read = contest.read
-    pruner = FilePruner(read.schema, read.metadata.partitioning, mapping_mode(read))
+    pruner = FilePruner(read.schema, read.metadata.partitioning, read.mapping_mode)
     files = FileSelection([FileBlock(TableRows(adds_to_table(adds)), None)])
     return any(pruner.prune(files, wanted).files.num_files for wanted in contest.staged.read_predicates)
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from distributary.delta.errors import UnsupportedFeatureError
 from distributary.delta.log.actions import Metadata, Protocol
+from distributary.delta.log.protocol_support import features_of
 from distributary.delta.schema.data_types import StructType
 from distributary.delta.schema.schema_edits import walk_fields
 from distributary.delta.table_features import (
@@ -28,7 +29,6 @@ from distributary.delta.table_features import (
     FeatureKind,
     TableFeature,
     active_feature_names,
-    supported_feature_names,
 )
 
 NEW_TABLE: Final = Protocol(1, 2)
@@ -41,16 +41,6 @@ _DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
     "icebergCompatV2": ("columnMapping",),
     "variantShredding": ("variantType",),
 }
-
-
-def features_of(protocol: Protocol) -> frozenset[str]:
-    """The features that a protocol supports, by list or by version."""
-    return supported_feature_names(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-    )
 
 
 def required_protocol(

@@ -34,9 +34,7 @@ def with_row_ids(
     for action in actions:
         if isinstance(action, Add) and action.base_row_id is None:
             count = _record_count(action)
-            action = msgspec.structs.replace(
-                action, base_row_id=last + 1, default_row_commit_version=version
-            )
+            action = msgspec.structs.replace(action, base_row_id=last + 1, default_row_commit_version=version)
             last += count
         elif isinstance(action, Add) and action.default_row_commit_version is None:
             action = msgspec.structs.replace(action, default_row_commit_version=version)

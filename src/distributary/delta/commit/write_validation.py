@@ -28,7 +28,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.delta.commit.batch_coercion import coerce_array, list_parts
-from distributary.delta.commit.protocol_upgrade import features_of
 from distributary.delta.commit.table_rules import (
     TableRule,
     bound_rule,
@@ -46,6 +45,7 @@ from distributary.delta.errors import (
     UnsupportedRuleError,
 )
 from distributary.delta.log.actions import Metadata, Protocol
+from distributary.delta.log.protocol_support import features_of
 from distributary.delta.schema.arrow_schema import arrow_schema, arrow_type
 from distributary.delta.schema.data_types import ArrayType, DataType, MapType, StructField, StructType
 from distributary.delta.schema.schema_edits import ColumnPath, walk_fields

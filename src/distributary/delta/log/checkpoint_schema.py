@@ -17,12 +17,10 @@ from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.schema.arrow_schema import arrow_type
 from distributary.delta.schema.column_mapping import (
     ColumnMappingMode,
-    column_mapping_mode,
     physical_name,
 )
 from distributary.delta.schema.data_types import StructField
 from distributary.delta.statistics.typed_statistics import StatisticsLayout, statistics_layout
-from distributary.delta.table_features import supported_feature_names
 
 STRINGS = pa.list_(pa.field("element", pa.string()))
 
@@ -150,23 +148,11 @@ def checkpoint_layout(snapshot: Snapshot) -> CheckpointLayout:
     properties = snapshot.properties
     if not properties.write_stats_as_struct:
         return CheckpointLayout(properties.write_stats_as_json, None, ())
-    mapped = "columnMapping" in feature_names(snapshot)
-    mode = column_mapping_mode(snapshot.metadata.properties, mapped)
+    mode = snapshot.mapping_mode
     partitioning = snapshot.metadata.partitioning
     statistics = statistics_layout(snapshot.schema, partitioning, mode, properties)
     columns = tuple(_partition_column(snapshot, name, mode) for name in partitioning)
     return CheckpointLayout(properties.write_stats_as_json, statistics, columns)
-
-
-def feature_names(snapshot: Snapshot) -> frozenset[str]:
-    """The features that the table's protocol supports."""
-    protocol = snapshot.protocol
-    return supported_feature_names(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-    )
 
 
 def _partition_column(snapshot: Snapshot, name: str, mode: ColumnMappingMode) -> PartitionColumn:

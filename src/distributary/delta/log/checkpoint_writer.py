@@ -30,7 +30,6 @@ from distributary.delta.log.checkpoint_reader import read_checkpoint, sidecar_pa
 from distributary.delta.log.checkpoint_schema import (
     CheckpointLayout,
     checkpoint_layout,
-    feature_names,
 )
 from distributary.delta.log.checkpoint_source import add_batches, remove_batches
 from distributary.delta.log.last_checkpoint import LastCheckpoint, hint_checksum, read_last_checkpoint
@@ -44,8 +43,8 @@ from distributary.delta.log.log_path import (
     multi_part_checkpoint_path,
 )
 from distributary.delta.log.log_segment import Checkpoint, list_log
+from distributary.delta.log.protocol_support import features_of
 from distributary.delta.log.snapshot import Snapshot, load_snapshot, without_checkpoint
-from distributary.delta.table_features import check_writable
 from distributary.errors import InvalidInputError
 from distributary.storage.object_store import ObjectStore
 
@@ -108,19 +107,10 @@ class _Plan(msgspec.Struct, frozen=True):
 
 def _chosen_kind(snapshot: Snapshot, kind: CheckpointKind, parts: int | None) -> str:
     """The kind to write; refuses what the table's protocol does not allow (C-33)."""
-    protocol = snapshot.protocol
-    check_writable(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-        snapshot.root,
-        configuration=snapshot.metadata.properties,
-        schema=snapshot.schema,
-    )
+    snapshot.check_writable()
     if parts is not None and parts < 1:
         raise InvalidInputError(f"A checkpoint cannot have {parts} parts: ask for 1 or more")
-    v2 = "v2Checkpoint" in feature_names(snapshot)
+    v2 = "v2Checkpoint" in features_of(snapshot.protocol)
     if kind == "v2" and not v2:
         raise InvalidInputError(
             f"{snapshot.root} does not have the feature v2Checkpoint: add it, or write another kind"

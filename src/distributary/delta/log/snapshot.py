@@ -33,13 +33,14 @@ from distributary.delta.log.checkpoint_rows import ParquetRows
 from distributary.delta.log.file_columns import removes_of
 from distributary.delta.log.log_path import LOG_DIRECTORY, LogPath, commit_path
 from distributary.delta.log.log_segment import Checkpoint, LogListing, LogSegment, find_segment, list_log
+from distributary.delta.log.protocol_support import check_can_read, check_can_write, mapping_mode_of
 from distributary.delta.log.reconciliation import (
     latest_domains,
     latest_file_actions,
     latest_transactions,
 )
+from distributary.delta.schema.column_mapping import ColumnMappingMode
 from distributary.delta.schema.data_types import StructType, parse_schema
-from distributary.delta.table_features import check_readable
 from distributary.delta.table_properties import TableProperties
 from distributary.errors import DistributaryError, ObjectNotFoundError
 from distributary.storage.log_paths import canonical_path
@@ -89,6 +90,11 @@ class Snapshot:
     def properties(self) -> TableProperties:
         """The table's properties with their types and defaults."""
         return TableProperties.from_configuration(self.metadata.properties)
+
+    @cached_property
+    def mapping_mode(self) -> ColumnMappingMode:
+        """How the columns are found in data files."""
+        return mapping_mode_of(self.metadata.properties, self.protocol)
 
     @cached_property
     def transactions(self) -> Mapping[str, SetTransaction]:
@@ -162,14 +168,12 @@ class Snapshot:
             path=LOG_DIRECTORY,
         )
 
+    def check_writable(self) -> None:
+        """Refuse a table whose rules for writers are not all known (LW-010)."""
+        check_can_write(self.protocol, self.metadata, self.schema, self.root)
+
     def _check_readable(self) -> None:
-        check_readable(
-            self.protocol.min_reader_version,
-            self.protocol.min_writer_version,
-            self.protocol.reader_features,
-            self.protocol.writer_features,
-            self.root,
-        )
+        check_can_read(self.protocol, self.root)
         provider = self.metadata.format.provider
         if provider != "parquet":
             raise UnsupportedFeatureError(

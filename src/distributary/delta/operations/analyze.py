@@ -22,7 +22,7 @@ from distributary.delta.log.actions import Add
 from distributary.delta.log.reconciliation import file_key
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.scan.arrow_reader import FileAccess
-from distributary.delta.scan.table_scan import file_access, mapping_mode
+from distributary.delta.scan.table_scan import file_access
 from distributary.delta.statistics.collection import IndexedColumn, indexed_columns
 from distributary.delta.statistics.existing_file import statistics_of
 from distributary.delta.statistics.json_statistics import parse_file_statistics
@@ -52,7 +52,7 @@ class AnalyzePlan(msgspec.Struct, frozen=True):
 def plan_analyze(snapshot: Snapshot, *, every_file: bool = False) -> AnalyzePlan:
     """Find the files without statistics, or take every file."""
     columns = indexed_columns(
-        snapshot.schema, snapshot.metadata.partitioning, mapping_mode(snapshot), snapshot.properties
+        snapshot.schema, snapshot.metadata.partitioning, snapshot.mapping_mode, snapshot.properties
     )
     files = snapshot.files.adds()
     chosen = files if every_file else [add for add in files if parse_file_statistics(add.stats) is None]

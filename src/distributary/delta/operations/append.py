@@ -23,7 +23,6 @@ from distributary.delta.commit.data_file_writer import (
     num_records,
     remove_data_files,
 )
-from distributary.delta.commit.protocol_upgrade import features_of
 from distributary.delta.commit.staged_commit import Operation, StagedAction, StagedCommit
 from distributary.delta.commit.transaction import CommitResult, commit
 from distributary.delta.commit.write_validation import WriteRules
@@ -35,15 +34,14 @@ from distributary.delta.errors import (
     UnsupportedFeatureError,
 )
 from distributary.delta.log.actions import Add, Metadata, Protocol, SetTransaction
+from distributary.delta.log.protocol_support import mapping_mode_of
 from distributary.delta.log.snapshot import Snapshot, load_snapshot
 from distributary.delta.operations.create import define_table
 from distributary.delta.operations.row_stream import Rows, RowStream, row_stream
 from distributary.delta.schema.arrow_schema import delta_schema
-from distributary.delta.schema.column_mapping import ColumnMappingMode, column_mapping_mode
 from distributary.delta.schema.data_types import StructType
 from distributary.delta.schema.schema_evolution import check_appendable, merge_schemas
 from distributary.delta.statistics.collection import clustering_columns
-from distributary.delta.table_features import check_writable
 from distributary.delta.table_properties import ENABLE_TYPE_WIDENING, TableProperties
 from distributary.errors import InvalidInputError
 from distributary.storage.object_store import ObjectStore
@@ -130,7 +128,7 @@ def plan_write(
     else:
         check_appendable(snapshot.schema, data)
         plan = WritePlan(snapshot.root, snapshot, snapshot.schema, snapshot.metadata, snapshot.protocol)
-    _check_writable(snapshot)
+    snapshot.check_writable()
     return msgspec.structs.replace(plan, txn=txn)
 
 
@@ -150,7 +148,7 @@ def write_rows(
         store,
         plan.schema,
         plan.metadata.partitioning,
-        mapping_mode_of(plan.metadata, plan.protocol),
+        mapping_mode_of(plan.metadata.properties, plan.protocol),
         properties,
         required_statistics=clustering_columns(clustering and clustering.configuration),
         settings=settings,
@@ -189,14 +187,9 @@ def write_metrics(adds: Iterable[Add]) -> dict[str, int | str]:
     }
 
 
-def mapping_mode_of(metadata: Metadata, protocol: Protocol) -> ColumnMappingMode:
-    """How columns are named in the files of a table with this metadata and protocol."""
-    return column_mapping_mode(metadata.properties, "columnMapping" in features_of(protocol))
-
-
 def check_mapping(snapshot: Snapshot) -> None:
     """Refuse to change the schema of a table whose property asks for a mapping that its protocol lacks."""
-    if snapshot.properties.column_mapping_mode is not mapping_mode_of(snapshot.metadata, snapshot.protocol):
+    if snapshot.properties.column_mapping_mode is not snapshot.mapping_mode:
         raise InvalidInputError(
             f"{snapshot.root} has delta.columnMapping.mode set, but its protocol does not support column "
             "mapping. Upgrade the protocol or unset the property before the schema changes."
@@ -213,20 +206,6 @@ def _grown(snapshot: Snapshot, data: StructType) -> WritePlan:
     metadata, partitioning = snapshot.metadata, snapshot.metadata.partitioning
     table = define_table(snapshot.root, snapshot.protocol, metadata, merged, partitioning)
     return WritePlan(snapshot.root, snapshot, table.schema, table.metadata, table.protocol)
-
-
-def _check_writable(snapshot: Snapshot) -> None:
-    """Refuse before anything is written (LW-010)."""
-    protocol = snapshot.protocol
-    check_writable(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-        snapshot.root,
-        configuration=snapshot.metadata.properties,
-        schema=snapshot.schema,
-    )
 
 
 def _checked(batches: Iterable[pa.RecordBatch], check: Check | None) -> Iterator[pa.RecordBatch]:

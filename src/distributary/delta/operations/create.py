@@ -19,13 +19,14 @@ from typing import Final, Literal, Protocol, runtime_checkable
 import msgspec
 import pyarrow as pa
 
-from distributary.delta.commit.protocol_upgrade import features_of, required_protocol
+from distributary.delta.commit.protocol_upgrade import required_protocol
 from distributary.delta.commit.staged_commit import Operation, StagedCommit
 from distributary.delta.commit.transaction import CommitResult, commit
 from distributary.delta.commit.write_validation import WriteRules
 from distributary.delta.errors import ProtocolChangedError, TableExistsError, TableNotFoundError
 from distributary.delta.log.actions import Metadata
 from distributary.delta.log.actions import Protocol as ProtocolAction
+from distributary.delta.log.protocol_support import check_can_write, features_of
 from distributary.delta.log.snapshot import Snapshot, load_snapshot
 from distributary.delta.schema.arrow_schema import delta_schema
 from distributary.delta.schema.column_mapping import (
@@ -36,7 +37,6 @@ from distributary.delta.schema.column_mapping import (
 from distributary.delta.schema.data_types import StructType, schema_to_json
 from distributary.delta.schema.schema_evolution import without_reserved_metadata
 from distributary.delta.schema.schema_rules import check_table_schema, check_user_metadata
-from distributary.delta.table_features import check_writable
 from distributary.delta.table_properties import (
     ENABLE_ROW_TRACKING,
     ROW_COMMIT_VERSION_COLUMN,
@@ -188,15 +188,7 @@ def define_table(
 def _check_supported(plan: CreatePlan) -> None:
     """Refuse a table that could not be written afterwards: unknown features, rules that do not evaluate."""
     protocol = plan.protocol
-    check_writable(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-        plan.root,
-        configuration=plan.metadata.properties,
-        schema=plan.schema,
-    )
+    check_can_write(protocol, plan.metadata, plan.schema, plan.root)
     WriteRules.of(plan.metadata, protocol, plan.schema)
 
 

@@ -23,6 +23,7 @@ from distributary.delta.commit.partition_split import PartitionTexts
 from distributary.delta.commit.staged_commit import Operation, StagedCommit
 from distributary.delta.errors import AppendOnlyError, ConstraintViolationError
 from distributary.delta.log.actions import Add
+from distributary.delta.log.protocol_support import mapping_mode_of
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.operations.append import (
     Transaction,
@@ -30,7 +31,6 @@ from distributary.delta.operations.append import (
     WriteResult,
     check_mapping,
     commit_files,
-    mapping_mode_of,
     plan_write,
     write_metrics,
     write_parameters,
@@ -176,7 +176,7 @@ def _replaced(plan: WritePlan, region: Expression | None) -> _Replaced:
     if region is None:
         return _Replaced(files.adds())
     snapshot = plan.snapshot
-    mode = mapping_mode_of(snapshot.metadata, snapshot.protocol)
+    mode = snapshot.mapping_mode
     pruned = FilePruner(snapshot.schema, snapshot.metadata.partitioning, mode).prune(files, region)
     if pruned.files.num_files and not pc.all(pruned.all_match).as_py():
         raise InvalidInputError(
@@ -188,7 +188,7 @@ def _replaced(plan: WritePlan, region: Expression | None) -> _Replaced:
 
 def _dynamically_replaced(plan: WritePlan, adds: Iterable[Add]) -> _Replaced:
     """The files of the partitions that the new files are in."""
-    mode = mapping_mode_of(plan.metadata, plan.protocol)
+    mode = mapping_mode_of(plan.metadata.properties, plan.protocol)
     columns = [plan.schema.field(name) for name in plan.metadata.partitioning]
     names = [physical_name(column, mode) for column in columns]
     written = {_partition_texts(add, names, columns) for add in adds}

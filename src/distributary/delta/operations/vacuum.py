@@ -19,9 +19,7 @@ from distributary.delta.deletion_vectors import DeletionVectorDescriptor, dv_fil
 from distributary.delta.log.active_files import FileSelection
 from distributary.delta.log.log_path import LOG_DIRECTORY
 from distributary.delta.log.snapshot import Snapshot
-from distributary.delta.scan.table_scan import mapping_mode
 from distributary.delta.schema.column_mapping import physical_name
-from distributary.delta.table_features import check_writable
 from distributary.errors import InvalidInputError, StorageError
 from distributary.storage.log_paths import canonical_path, canonical_paths
 from distributary.storage.object_store import ObjectStore
@@ -143,23 +141,14 @@ def _is_hidden(name: str, partitions: tuple[str, ...]) -> bool:
 
 
 def _partition_prefixes(snapshot: Snapshot) -> tuple[str, ...]:
-    mode = mapping_mode(snapshot)
+    mode = snapshot.mapping_mode
     fields = [snapshot.schema.field(name) for name in snapshot.metadata.partitioning]
     return tuple(f"{name}=" for field in fields for name in (field.name, physical_name(field, mode)))
 
 
 def _check_protocol(snapshot: Snapshot) -> None:
     """Deleting files is writing: refuse tables whose rules about it are not known."""
-    protocol = snapshot.protocol
-    check_writable(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-        snapshot.root,
-        configuration=snapshot.metadata.properties,
-        schema=snapshot.schema,
-    )
+    snapshot.check_writable()
 
 
 def _check_retention(

@@ -18,7 +18,7 @@ from distributary.delta.errors import CorruptDeletionVectorError, InvalidPartiti
 from distributary.delta.log.active_files import FileSelection
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.operations.verification_report import TOLD_ONE_BY_ONE, Findings
-from distributary.delta.scan.table_scan import mapping_mode, partition_column
+from distributary.delta.scan.table_scan import partition_column
 from distributary.errors import ObjectNotFoundError, PathOutsideTableError
 from distributary.storage.log_paths import canonical_paths, resolve_path
 from distributary.storage.object_store import ObjectMeta, ObjectStore
@@ -118,7 +118,7 @@ def _check_unique(files: FileSelection, root: str, findings: Findings) -> None:
 
 
 def _check_partition_values(snapshot: Snapshot, findings: Findings) -> None:
-    mode = mapping_mode(snapshot)
+    mode = snapshot.mapping_mode
     for name in snapshot.metadata.partitioning:
         try:
             partition_column(snapshot.files, snapshot.schema, name, mode)

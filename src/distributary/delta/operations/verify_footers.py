@@ -23,7 +23,7 @@ from distributary.delta.operations.verification_report import Findings
 from distributary.delta.scan.arrow_reader import DataFile, FileReader
 from distributary.delta.scan.file_pruning import FilePruner
 from distributary.delta.scan.row_group_bounds import RowGroupBounds
-from distributary.delta.scan.table_scan import file_access, mapping_mode
+from distributary.delta.scan.table_scan import file_access
 from distributary.delta.schema.data_types import ArrayType, MapType, StructType, UnknownType
 from distributary.errors import ObjectNotFoundError, StorageError
 from distributary.expressions.pruning import ColumnBounds
@@ -64,7 +64,7 @@ class _Inspector:
     def __init__(self, store: ObjectStore, snapshot: Snapshot) -> None:
         self._access = file_access(store)
         self._schema = snapshot.schema
-        self._mode = mapping_mode(snapshot)
+        self._mode = snapshot.mapping_mode
         self._pruner = FilePruner(snapshot.schema, snapshot.metadata.partitioning, self._mode)
         stored = [name for name in self._schema.names if name not in snapshot.metadata.partitioning]
         self._leaves = list(_leaves(self._schema.select(tuple(stored))))

@@ -2,10 +2,10 @@
 
 One `FileReader` serves a scan: it knows which columns are wanted, how they are found in a
 file, and the predicate. Projection and predicate go into Parquet: row groups that cannot
-match are not read, and where few rows match, the predicate's columns are read first. Rows
-of deletion vectors are dropped by their physical index. Partition columns come from the
-log, never from the file or its path (LR-004). Where bytes come from is the caller's
-business: it gives `open_file(path, size)`.
+match are not read, the predicate's columns are read first, and of the others only what
+belongs to matching rows is given the table's shape. Rows of deletion vectors are dropped by
+their physical index. Partition columns come from the log, never from the file or its path
+(LR-004). Where bytes come from is the caller's business: it gives `open_file(path, size)`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ from distributary.expressions.tree import Expression, columns_of
 OpenFile = Callable[[str, int], pa.NativeFile]
 
 DEFAULT_BATCH_ROWS = 128 * 1024
+
+# A column chunk with fewer bytes a value than this holds indices into a dictionary, hardly any plain strings.
+_INDEX_BYTES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class FileReader:
         self._output = [_field(schema, name) for name in columns]
         used = {path[0] for path in columns_of(predicate)} if predicate is not None else set[str]()
         self._tested = [found for name in sorted(used) if (found := schema.find(name)) is not None]
+        self._others = [column for column in self._output if column not in self._tested]
         self.schema = pa.schema([arrow_field(column) for column in self._output])
 
     def read(self, file: DataFile) -> Iterator[pa.RecordBatch]:
@@ -93,7 +97,10 @@ class FileReader:
             vector = self._deleted_rows(file)
             parquet = self._open(file)
             check_field_ids(parquet.schema_arrow, self._mode, file.path)
-            for group, start in self._row_groups(parquet, file):
+            groups = self._row_groups(parquet, file)
+            if self._tests(file):
+                parquet = self._with_dictionaries(parquet, file, [group for group, _ in groups])
+            for group, start in groups:
                 yield from self._read_group(parquet, file, group, start, vector)
 
     def count(self, file: DataFile) -> int:
@@ -102,13 +109,28 @@ class FileReader:
             rows = self._open(file).metadata.num_rows
         return rows - (file.deletion_vector.cardinality if file.deletion_vector else 0)
 
-    def _open(self, file: DataFile) -> pq.ParquetFile:
+    def _tests(self, file: DataFile) -> bool:
+        """Whether the rows of a file must be tested one by one."""
+        return self._predicate is not None and not file.all_match
+
+    def _open(
+        self, file: DataFile, metadata: pq.FileMetaData | None = None, dictionaries: Sequence[str] = ()
+    ) -> pq.ParquetFile:
         return pq.ParquetFile(
             self._access.open_file(file.path, file.size),
+            metadata=metadata,
+            read_dictionary=dictionaries,
             pre_buffer=self._access.remote,
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
         )
+
+    def _with_dictionaries(
+        self, parquet: pq.ParquetFile, file: DataFile, groups: Sequence[int]
+    ) -> pq.ParquetFile:
+        """The file, with strings of few distinct values left as indices until rows are chosen."""
+        names = _repeated_strings(parquet, groups)
+        return self._open(file, parquet.metadata, names) if names else parquet
 
     def _deleted_rows(self, file: DataFile) -> BitMap64 | None:
         if file.deletion_vector is None:
@@ -123,7 +145,7 @@ class FileReader:
         for group in range(footer.num_row_groups):
             starts.append((group, start))
             start += footer.row_group(group).num_rows
-        if self._predicate is None or file.all_match:
+        if self._predicate is None or not self._tests(file):
             return starts
         bounds = RowGroupBounds(footer, parquet.schema_arrow, self._schema, self._mode, file.partition)
         may_match = prune(self._predicate, bounds).may_match
@@ -136,25 +158,49 @@ class FileReader:
         kept = self._kept_rows(file, start, rows, vector)
         if kept is not None and not pc.any(kept).as_py():
             return
-        tests = self._predicate is not None and not file.all_match
-        if tests and self._worth_two_passes(file):
-            kept = self._matching_rows(parquet, file, group, rows, kept)
-            if not pc.any(kept).as_py():
-                return
-            tests = False
-        wanted = [*self._output, *(column for column in self._tested if tests and column not in self._output)]
-        for batch, position in self._batches(parquet, file, group, wanted):
-            yield from self._wanted_rows(batch, position, kept, tests)
+        if self._tests(file) and self._tested:
+            yield from self._matching_rows(parquet, file, group, kept)
+            return
+        for batch, _ in self._batches(parquet, file, group, self._output, kept):
+            wanted = batch.filter(self._mask(batch)) if self._tests(file) else batch
+            if wanted.num_rows:
+                yield wanted
 
-    def _wanted_rows(
-        self, batch: pa.RecordBatch, position: int, kept: pa.BooleanArray | None, tests: bool
+    def _matching_rows(
+        self, parquet: pq.ParquetFile, file: DataFile, group: int, kept: pa.BooleanArray | None
     ) -> Iterator[pa.RecordBatch]:
-        if kept is not None:
-            batch = batch.filter(kept.slice(position, batch.num_rows))
-        if tests and self._predicate is not None:
-            batch = batch.filter(filter_mask(self._predicate, batch))
-        if batch.num_rows:
-            yield batch.select(range(len(self._output)))
+        """The rows of a group that satisfy the predicate; columns that it does not use are read last."""
+        masks: list[pa.BooleanArray] = []
+        found: list[pa.RecordBatch] = []
+        for batch, position in self._batches(parquet, file, group, self._tested):
+            mask = self._mask(batch)
+            if kept is not None:
+                mask = pc.and_(mask, kept.slice(position, batch.num_rows))
+            masks.append(mask)
+            found.append(batch.filter(mask))
+        tested = pa.Table.from_batches(found).combine_chunks()
+        if tested.num_rows == 0:
+            return
+        if not self._others:
+            yield from tested.select(self.schema.names).to_batches()
+            return
+        taken = 0
+        for batch, _ in self._batches(parquet, file, group, self._others, pa.concat_arrays(masks)):
+            yield self._joined(batch, tested.slice(taken, batch.num_rows))
+            taken += batch.num_rows
+
+    def _joined(self, others: pa.RecordBatch, tested: pa.Table) -> pa.RecordBatch:
+        """The columns of both in the order asked for."""
+        names = frozenset(others.schema.names)
+        columns = [
+            others.column(name) if name in names else tested.column(name).combine_chunks()
+            for name in self.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        assert self._predicate is not None
+        return filter_mask(self._predicate, batch)
 
     def _kept_rows(
         self, file: DataFile, start: int, rows: int, vector: BitMap64 | None
@@ -166,39 +212,30 @@ class FileReader:
             kept = chosen if kept is None else pc.and_(kept, chosen)
         return kept
 
-    def _worth_two_passes(self, file: DataFile) -> bool:
-        """Reading the predicate's columns first pays when other columns could be saved."""
-        tested = [column for column in self._tested if column.name not in file.partition]
-        others = [
-            column
-            for column in self._output
-            if column not in self._tested and column.name not in file.partition
-        ]
-        return len(others) > len(tested)
-
-    def _matching_rows(
-        self, parquet: pq.ParquetFile, file: DataFile, group: int, rows: int, kept: pa.BooleanArray | None
-    ) -> pa.BooleanArray:
-        """The mask of a group's rows that satisfy the predicate."""
-        assert self._predicate is not None
-        masks = [
-            filter_mask(self._predicate, batch)
-            for batch, _ in self._batches(parquet, file, group, self._tested)
-        ]
-        matching = pa.concat_arrays(masks) if masks else pa.array([False] * rows, pa.bool_())
-        return matching if kept is None else pc.and_(matching, kept)
-
     def _batches(
-        self, parquet: pq.ParquetFile, file: DataFile, group: int, wanted: Sequence[StructField]
+        self,
+        parquet: pq.ParquetFile,
+        file: DataFile,
+        group: int,
+        wanted: Sequence[StructField],
+        kept: pa.BooleanArray | None = None,
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Batches of a row group in the table's shape, each with its position in the group."""
+        """Batches of a row group in the table's shape, each with its position in the group.
+
+        Rows that are not kept are left out before anything is done to them.
+        """
         stored = [column for column in wanted if column.name not in file.partition]
         names = file_columns(stored, parquet.schema_arrow, self._mode)
+        schema = pa.schema([arrow_field(column) for column in wanted])
         position = 0
         for rows, batch in self._raw_batches(parquet, group, list(names.values())):
-            columns = [self._column(column, batch, rows, names, file) for column in wanted]
-            schema = pa.schema([arrow_field(column) for column in wanted])
-            yield pa.RecordBatch.from_arrays(columns, schema=schema), position
+            mask = None if kept is None else kept.slice(position, rows)
+            count = rows if mask is None else mask.true_count
+            if count:
+                if count < rows and batch is not None:
+                    batch = batch.filter(mask)
+                columns = [self._column(column, batch, count, names, file) for column in wanted]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema), position
             position += rows
 
     def _raw_batches(
@@ -250,3 +287,20 @@ class FileReader:
 
 def _field(schema: StructType, name: str) -> StructField:
     return schema.field(name)
+
+
+def _repeated_strings(parquet: pq.ParquetFile, groups: Sequence[int]) -> list[str]:
+    """The string columns that are stored as short indices into dictionaries, as far as the footer tells."""
+    footer = parquet.metadata
+    texts = {name for name, kind in zip(parquet.schema_arrow.names, parquet.schema_arrow.types, strict=True)
+             if pa.types.is_string(kind)}  # fmt: skip
+    flat = {footer.schema.column(at).path: at for at in range(footer.num_columns)}
+    return [name for name in texts & flat.keys() if _has_short_indices(footer, flat[name], groups)]
+
+
+def _has_short_indices(footer: pq.FileMetaData, column: int, groups: Sequence[int]) -> bool:
+    chunks = [footer.row_group(group).column(column) for group in groups]
+    return all(
+        chunk.has_dictionary_page and chunk.total_uncompressed_size < _INDEX_BYTES * chunk.num_values
+        for chunk in chunks
+    )

@@ -22,7 +22,7 @@ from distributary.delta.log.history import Timeline, read_commit, timeline
 from distributary.delta.log.snapshot import Snapshot, load_snapshot
 from distributary.delta.scan.arrow_reader import DataFile, FileReader
 from distributary.delta.scan.parallel_batches import parallel_batches
-from distributary.delta.scan.table_scan import ScanSettings, bound_predicate, file_access, mapping_mode
+from distributary.delta.scan.table_scan import ScanSettings, bound_predicate, file_access
 from distributary.delta.schema.arrow_schema import arrow_schema, arrow_type
 from distributary.delta.schema.column_mapping import PHYSICAL_NAME_KEY, physical_name
 from distributary.delta.schema.data_types import LONG, STRING, TIMESTAMP, StructField, StructType
@@ -64,7 +64,7 @@ class ChangeScan:
         self._start = start
         self._end = end
         self._settings = settings or ScanSettings()
-        self._mode = mapping_mode(end)
+        self._mode = end.mapping_mode
         self._schema = StructType((*end.schema.fields, *CHANGE_COLUMNS))
         wanted = self._schema.names if columns is None else (*columns, *_missing_changes(columns))
         self.columns = tuple(self._schema.field(name).name for name in wanted)
@@ -176,7 +176,7 @@ class ChangeScan:
             if key_of(self._store.root, add.path, add.deletion_vector) == key:
                 return add.partition_values or {}
         raise ChangeFeedError(
-            f"version {commit.version} removes {remove.path}, which version {commit.version - 1} does not have"
+            f"version {commit.version} removes {remove.path}, which the version before it does not have"
         )
 
     def _partition_scalar(self, name: str, values: dict[str, str | None]) -> pa.Scalar:

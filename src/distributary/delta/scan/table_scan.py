@@ -22,15 +22,10 @@ from distributary.delta.scan.arrow_reader import DEFAULT_BATCH_ROWS, DataFile, F
 from distributary.delta.scan.file_pruning import FilePruner, PrunedFiles
 from distributary.delta.scan.parallel_batches import parallel_batches
 from distributary.delta.schema.arrow_schema import arrow_schema
-from distributary.delta.schema.column_mapping import (
-    ColumnMappingMode,
-    column_mapping_mode,
-    physical_name,
-)
+from distributary.delta.schema.column_mapping import ColumnMappingMode, physical_name
 from distributary.delta.schema.data_types import StructType
 from distributary.delta.schema.partition_values import parse_partition_column
 from distributary.delta.schema.schema_evolution import check_type_changes
-from distributary.delta.table_features import supported_feature_names
 from distributary.errors import InvalidInputError
 from distributary.expressions.binding import bind
 from distributary.expressions.sql_parser import parse_predicate
@@ -47,18 +42,6 @@ class ScanSettings(msgspec.Struct, frozen=True):
     workers: int = max(os.cpu_count() or 1, 2)
     batch_rows: int = DEFAULT_BATCH_ROWS
     max_buffered_bytes: int = 256 * 1024 * 1024
-
-
-def mapping_mode(snapshot: Snapshot) -> ColumnMappingMode:
-    """How a snapshot's columns are found in its files."""
-    protocol = snapshot.protocol
-    features = supported_feature_names(
-        protocol.min_reader_version,
-        protocol.min_writer_version,
-        protocol.reader_features,
-        protocol.writer_features,
-    )
-    return column_mapping_mode(snapshot.metadata.properties, supported="columnMapping" in features)
 
 
 def bound_predicate(predicate: str | Expression | None, schema: StructType) -> Expression | None:
@@ -98,7 +81,7 @@ class TableScan:
         self._snapshot = snapshot
         self._store = store
         self._settings = settings or ScanSettings()
-        self.mode = mapping_mode(snapshot)
+        self.mode = snapshot.mapping_mode
         self._schema = snapshot.schema
         check_type_changes(self._schema)
         self.columns = _column_names(self._schema, columns)

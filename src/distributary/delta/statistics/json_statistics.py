@@ -54,9 +54,7 @@ class Texts(Protocol):
     def chunks(self) -> Iterable[pa.Array]: ...
 
 
-def read_json_statistics(
-    texts: Texts, leaves: Mapping[LeafPath, Leaf]
-) -> dict[LeafPath, pa.ChunkedArray]:
+def read_json_statistics(texts: Texts, leaves: Mapping[LeafPath, Leaf]) -> dict[LeafPath, pa.ChunkedArray]:
     """Each leaf as a column of one entry a file."""
     found: dict[LeafPath, list[pa.Array]] = {path: [] for path in leaves}
     readable = {path: leaf for path, leaf in leaves.items() if not _UNREADABLE_NAME.search("".join(path))}
