@@ -9,7 +9,7 @@ import click
 
 import distributary
 
-LIBRARIES = ("pyarrow", "obstore", "msgspec", "sqlglot", "pyroaring")
+LIBRARIES = ("pyarrow", "obstore", "msgspec", "pyroaring")
 
 
 @click.command(short_help="Print the version, and those of the libraries below.")
