@@ -54,23 +54,21 @@ class Clock:
         self.measured: dict[str, float] = {}
 
     def __enter__(self) -> Clock:
-        self._usage = resource.getrusage(resource.RUSAGE_SELF)
-        self._children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._cpu = cpu_seconds()
         self._start = time.perf_counter()
         return self
 
     def __exit__(self, *error: object) -> None:
         wall = time.perf_counter() - self._start
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.measured = {
-            "wall": wall,
-            "cpu": _cpu(usage) - _cpu(self._usage) + _cpu(children) - _cpu(self._children),
-            "memory": _peak_memory(),
-        }
+        self.measured = {"wall": wall, "cpu": cpu_seconds() - self._cpu, "memory": peak_memory()}
+
+    def add_processes(self, cpu: float, memory: int) -> None:
+        """Count other processes that did the work, which know best what they took."""
+        self.measured["cpu"] += cpu
+        self.measured["memory"] += memory
 
 
-def _peak_memory() -> int:
+def peak_memory() -> int:
     """The highest resident set of this process; `ru_maxrss` begins with that of the parent on Linux."""
     try:
         status = Path("/proc/self/status").read_text()
@@ -79,5 +77,7 @@ def _peak_memory() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def _cpu(usage: resource.struct_rusage) -> float:
+def cpu_seconds() -> float:
+    """The CPU time of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime

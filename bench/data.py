@@ -35,14 +35,12 @@ def _writer(name: str) -> Callable[[Path], None]:
 
 
 def linked_log(table: Path, copy: Path) -> Path:
-    """A copy of a table without data files, by hard links: cheap, and commits to it leave the table alone."""
+    """A copy of a table without data files that can be written to; its checkpoints are hard links."""
     log = copy / "_delta_log"
     log.mkdir(parents=True)
     for file in (table / "_delta_log").iterdir():
-        (log / file.name).hardlink_to(file)
+        if file.suffix == ".parquet":
+            (log / file.name).hardlink_to(file)
+        else:
+            shutil.copyfile(file, log / file.name)
     return copy
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder with all that is in it."""
-    shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,7 @@ from report import Measurement, Outcome, Section, page, table_lines
 from rich.console import Console
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUBJECTS = ("read_log", "scan_rows")
+SUBJECTS = ("read_log", "scan_rows", "write_table")
 
 console = Console(stderr=True)
 
