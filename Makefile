@@ -1,7 +1,7 @@
 # Every target sets up what it needs: .venv (with uv when present, venv + pip otherwise), tools, peers.
 # Set PYTHON to choose the interpreter; it must be 3.11 or newer.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs pages tools clean
+.PHONY: help demo test check format bench evidence docs pages tools clean
 .DELETE_ON_ERROR:
 
 BIN := .venv/bin
@@ -30,6 +30,9 @@ format: $(READY)  ## Format the code and mend what can be mended
 bench: $(READY) $(PEERS_READY)  ## Compare with the peers on this machine; writes docs/benchmarks.md
 	$(BIN)/python bench/run.py --peers-python .venv-peers/bin/python $(ARGS)
 
+evidence: $(READY) tools  ## Measure the full reliability figures; writes docs/evidence.md (ARGS=kills: one of them)
+	$(BIN)/python tools/evidence.py $(ARGS)
+
 pages: $(READY)  ## Write the generated pages of the docs anew
 	$(BIN)/python tools/cli_page.py
 	$(BIN)/python tools/obligations_page.py
@@ -37,7 +40,7 @@ pages: $(READY)  ## Write the generated pages of the docs anew
 docs: pages  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-tools:  ## Install the object store servers of the tests into .tools/, as far as Go and npm are here
+tools:  ## Install what tests need beside Python (object store servers, strace), as far as it can be had here
 	@tools/test_servers.sh
 
 $(READY): pyproject.toml tools/make_environment

@@ -4,7 +4,9 @@
 # Safe to run again: what is there is kept. A server that cannot be installed is reported and left
 # out; its tests are then skipped with a reason, so this script never fails a build.
 #
-# usage: tools/test_servers.sh [versitygw] [azurite] [fake-gcs-server]      (default: all three)
+# And strace, by which the reliability tests kill a writer at each of its system calls: with apt, as root.
+#
+# usage: tools/test_servers.sh [versitygw] [azurite] [fake-gcs-server] [strace]      (default: all four)
 # All together get TEST_SERVERS_SECONDS (170); a build that was cut off goes on at the next run.
 
 set -u
@@ -44,12 +46,26 @@ install_azurite() {
     fi
 }
 
-[ $# -gt 0 ] || set -- versitygw azurite fake-gcs-server
+install_strace() {
+    if command -v strace >/dev/null 2>&1; then
+        echo "strace: present"
+    elif [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        echo "strace: left out, that takes root and apt"
+    elif { bounded apt-get install -qq -y strace || { bounded apt-get update -qq && bounded apt-get install -qq -y strace; }; } \
+        >"$bin/strace.log" 2>&1; then
+        echo "strace: installed"
+    else
+        echo "strace: left out, see .tools/bin/strace.log"
+    fi
+}
+
+[ $# -gt 0 ] || set -- versitygw azurite fake-gcs-server strace
 for server in "$@"; do
     case "$server" in
         versitygw) install_with_go versitygw github.com/versity/versitygw/cmd/versitygw@latest ;;
         fake-gcs-server) install_with_go fake-gcs-server github.com/fsouza/fake-gcs-server@latest ;;
         azurite) install_azurite ;;
+        strace) install_strace ;;
         *) echo "$server: unknown server" ;;
     esac
 done

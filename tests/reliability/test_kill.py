@@ -25,8 +25,8 @@ def test_writers_killed_at_random_moments_lose_and_tear_nothing(tmp_path: Path, 
 @pytest.mark.slow
 @needs_strace
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_writer_killed_at_every_system_call_leaves_a_whole_table(tmp_path: Path, scenario: str) -> None:
+def test_writer_killed_at_every_system_call_leaves_a_whole_table(memory_path: Path, scenario: str) -> None:
     """LW-001, LW-002, A1, P1: exhaustive; wholly there or not at all, and no repair is needed."""
-    outcomes = run_faults(tmp_path, scenario, "KILL")
+    outcomes = run_faults(memory_path, scenario, "KILL")
     assert len(outcomes) > 25
     assert [fault for outcome in outcomes for fault in faults_of(outcome, "KILL")] == []

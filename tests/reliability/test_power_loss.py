@@ -11,7 +11,8 @@ from rigs.power_loss import lose_power
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("scenario", "seeds"), [("one writer", [1]), ("racing writers", [1, 2]), ("rows", [1])]
+    ("scenario", "seeds"),
+    [("one writer", [1]), ("racing writers", [1]), ("stalling writers", [2, 6]), ("rows", [1])],
 )
 def test_power_loss_at_any_moment_keeps_what_was_acknowledged(
     tmp_path: Path, scenario: str, seeds: list[int]

@@ -67,10 +67,39 @@ class Turns:
             self._changed.notify_all()
 
 
+class Stall:
+    """Stops the first thread to come at one of its steps, until the other one is done."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self._steps = 0
+        self._slow: int | None = None
+        self._other_is_done = threading.Event()
+        self._stalled = threading.Event()
+
+    def step(self) -> None:
+        me = threading.get_ident()
+        if self._slow is None:
+            self._slow = me
+        if me != self._slow:
+            self._stalled.wait(60)
+            return
+        self._steps += 1
+        if self._steps == self._at:
+            self._stalled.set()
+            self._other_is_done.wait(60)
+
+    def done(self) -> None:
+        if threading.get_ident() == self._slow:
+            self._stalled.set()
+        else:
+            self._other_is_done.set()
+
+
 class Recorder:
     """The module `os` for a store below one directory, which writes down every change."""
 
-    def __init__(self, root: Path, turns: Turns | None = None) -> None:
+    def __init__(self, root: Path, turns: Turns | Stall | None = None) -> None:
         self.root = str(root)
         self.ops: list[Op] = []
         self._turns = turns

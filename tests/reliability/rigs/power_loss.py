@@ -19,7 +19,7 @@ from distributary.delta.log.snapshot import Snapshot, load_snapshot
 from distributary.delta.operations import append as append_rows
 from distributary.errors import DistributaryError
 from distributary.storage.object_store import ObjectStore, open_store
-from rigs.crash_disk import Recorder, State, Turns, states
+from rigs.crash_disk import Recorder, Stall, State, Turns, states
 from rigs.history_checker import Acknowledged, check
 from rigs.plain_table import append, create, labels_of
 
@@ -58,7 +58,15 @@ def one_writer(folder: Path, seed: int) -> Recorder:
 
 def racing_writers(folder: Path, seed: int) -> Recorder:
     """Two writers that both want to create the table and append, interleaved by chance."""
-    turns = Turns(2, seed)
+    return _race(folder, Turns(2, seed))
+
+
+def stalling_writers(folder: Path, seed: int) -> Recorder:
+    """The same, with one of them stopped at its step `seed` until the other one has finished."""
+    return _race(folder, Stall(seed))
+
+
+def _race(folder: Path, turns: Turns | Stall) -> Recorder:
     recorder = Recorder(folder, turns)
 
     def write(name: str) -> None:
@@ -95,12 +103,13 @@ def row_writer(folder: Path, seed: int) -> Recorder:
 SCENARIOS: dict[str, Callable[[Path, int], Recorder]] = {
     "one writer": one_writer,
     "racing writers": racing_writers,
+    "stalling writers": stalling_writers,
     "rows": row_writer,
 }
 
 
-def lose_power(folder: Path, scenario: str, seed: int, sample: int) -> Losses:
-    """Record a scenario and look at every state that a power loss may leave."""
+def lose_power(folder: Path, scenario: str, seed: int, sample: int, *, first_fault: bool = False) -> Losses:
+    """Record a scenario and look at every state that a power loss may leave, or up to the first fault."""
     recorded = folder / f"recorded-{seed}"
     recorded.mkdir(parents=True)
     recorder = SCENARIOS[scenario](recorded, seed)
@@ -110,7 +119,7 @@ def lose_power(folder: Path, scenario: str, seed: int, sample: int) -> Losses:
     for number, state in enumerate(states(recorder.ops, recorder.root, sample, seed), 1):
         lasting = sorted((path, data) for path, data in state.files.items() if not path.endswith(".tmp"))
         mark = hash((tuple(lasting), state.directories, state.acknowledged))
-        if mark in seen:
+        if mark in seen or (faults and first_fault):
             continue
         seen.add(mark)
         with tempfile.TemporaryDirectory(dir=_MEMORY) as place:

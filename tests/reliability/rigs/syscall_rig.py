@@ -170,19 +170,20 @@ def faults_of(outcome: Outcome, fault: str) -> list[str]:
         found.append(f"an untyped error: {outcome.error}")
     if outcome.code == TYPED and there and scenario.commits:
         found.append(f"landed, although the writer was told that it did not: {outcome.error}")
-    found += _next_writer(root, log)
+    found += _next_writer(root, log, "checkpoint" in case.scenario)
     return [f"{fault} at {case.call} {case.number} of {case.scenario}: {text}" for text in found]
 
 
-def _next_writer(root: Path, log: dict[int, list[str]]) -> list[str]:
-    """The next writer goes on with no repair: it reads every label, commits, and writes a checkpoint."""
+def _next_writer(root: Path, log: dict[int, list[str]], checkpoint: bool) -> list[str]:
+    """The next writer goes on with no repair: it reads every label, commits, and may write a checkpoint."""
     store = open_store(str(root))
     labels = {label for labels in log.values() for label in labels}
     try:
         snapshot = load_snapshot(store) if log else create(store).snapshot
         seen = {add.path for add in snapshot.files.adds()}
         after = append(store, snapshot, "after").snapshot
-        write_checkpoint(store, after)
+        if checkpoint:
+            write_checkpoint(store, after)
         again = {add.path for add in load_snapshot(store).files.adds()}
     except DistributaryError as error:
         return [f"the next writer cannot go on: {error}"]
@@ -234,14 +235,12 @@ def _watched(plan: Path, cases: Sequence[Case], options: Sequence[str]) -> tuple
     if forker.stdout.readline() != "ready\n":
         raise AssertionError(forker.stderr.read())
     output = plan.with_suffix(".strace")
-    strace = subprocess.Popen(
+    with subprocess.Popen(
         ["strace", "-f", "-qq", "--output", str(output), *options, "--attach", str(forker.pid)],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    _wait_for_tracer(forker.pid, strace)
-    codes, errors = forker.communicate("go\n")
-    strace.wait()
+        stderr=subprocess.DEVNULL,
+    ) as strace:
+        _wait_for_tracer(forker.pid, strace)
+        codes, errors = forker.communicate("go\n")
     assert forker.returncode == 0, errors[-4000:]
     ends = json.loads(codes)
     found = [
@@ -250,9 +249,9 @@ def _watched(plan: Path, cases: Sequence[Case], options: Sequence[str]) -> tuple
     return found, output.read_text()
 
 
-def _wait_for_tracer(pid: int, strace: subprocess.Popen[str]) -> None:
+def _wait_for_tracer(pid: int, strace: subprocess.Popen[bytes]) -> None:
     while "TracerPid:\t0" in Path(f"/proc/{pid}/status").read_text():
-        assert strace.poll() is None, strace.stderr and strace.stderr.read()
+        assert strace.poll() is None, "strace may not watch another process here"
         time.sleep(0.01)
     time.sleep(0.05)
 
