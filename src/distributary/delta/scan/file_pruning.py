@@ -18,7 +18,7 @@ from distributary.delta.schema.column_mapping import ColumnMappingMode, physical
 from distributary.delta.schema.data_types import StructType
 from distributary.delta.schema.partition_values import parse_partition_column
 from distributary.delta.statistics.file_statistics import FileStatistics, StatisticsSegment
-from distributary.expressions.pruning import ColumnBounds, prune
+from distributary.expressions.pruning import ColumnBounds, Decision, prune
 from distributary.expressions.tree import Expression, columns_of
 
 LeafPath = tuple[str, ...]
@@ -65,14 +65,18 @@ class FilePruner:
         if predicate is None:
             return PrunedFiles(files, _repeat(True, files.num_files), self._statistics)
         columns = {path for path in columns_of(predicate) if path}
-        if self._partitioning.intersection(path[0] for path in columns):
+        stored = {path for path in columns if path[0] not in self._partitioning}
+        if not stored:
+            return self._decided(files, prune(predicate, self._bounds(files, None)))
+        if len(stored) < len(columns):
             files = files.filter(prune(predicate, self._bounds(files, None)).may_match)
         statistics = self._statistics(files)
-        statistics.prepare(path for path in columns if path[0] not in self._partitioning)
-        decision = prune(predicate, self._bounds(files, statistics))
-        kept = files.filter(decision.may_match)
+        statistics.prepare(stored)
+        return self._decided(files, prune(predicate, self._bounds(files, statistics)))
+
+    def _decided(self, files: FileSelection, decision: Decision) -> PrunedFiles:
         matches = pc.filter(pa.array(decision.all_match), pa.array(decision.may_match))
-        return PrunedFiles(kept, matches, self._statistics)
+        return PrunedFiles(files.filter(decision.may_match), matches, self._statistics)
 
     def num_records(self, files: FileSelection, texts: pa.ChunkedArray) -> pa.Array:
         """The physical rows of each file, where the texts of its statistics have been read already."""
