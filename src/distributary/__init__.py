@@ -1,4 +1,4 @@
-"""Distributary shares live Delta tables: reads them today, writes and serves them as the project grows.
+"""Distributary shares live Delta tables: reads and writes them today, serves them as the project grows.
 
 ``import distributary as ds`` costs next to nothing: each name below is imported when it is first used.
 """

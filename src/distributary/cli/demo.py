@@ -140,6 +140,8 @@ def _show_next_steps(console: Console, path: Path) -> None:
         f"distributary table history {path}",
         f"distributary table head {path} --where \"country = 'FR'\" -o json",
         f"distributary table files {path} --version 3",
+        f"distributary table alter add-column {path} note string",
+        f"distributary table restore {path} --to-version 3 --dry-run",
         f"python -c \"import distributary as ds; print(ds.DeltaTable('{path}').snapshot().to_pandas())\"",
     ):
         console.print(f"  {command}", soft_wrap=True, markup=False)

@@ -82,12 +82,13 @@ def _discard_stdout() -> None:
 )
 @click.version_option(distributary.__version__, message="distributary %(version)s")
 def cli() -> None:
-    """Share live Delta tables: read them from any store, written by any engine, at any version.
+    """Share live Delta tables: read and write them on any store, at any version.
 
     \b
     Examples:
       distributary demo
       distributary table show s3://lake/orders
+      distributary table append ./orders new_orders.csv
     """
 
 
