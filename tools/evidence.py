@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib
+import importlib.util
 import os
 import re
 import shutil
@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "reliability"))
 
 from rigs.commit_model import Protocol, explore
@@ -63,10 +62,21 @@ def _folder() -> Iterator[Path]:
         yield Path(place)
 
 
+def _fixtures() -> Any:
+    """The code of tests/conftest.py; there are more modules of that name."""
+    spec = importlib.util.spec_from_file_location("shared_fixtures", PROJECT / "tests" / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 @contextmanager
 def _server(name: str) -> Iterator[Any]:
     """One of the S3 servers of the tests, started by the code of their fixtures."""
-    conftest = importlib.import_module("conftest")
+    conftest = _fixtures()
     with _folder() as folder:
         if name == "moto":
             command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"]
