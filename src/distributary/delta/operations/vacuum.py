@@ -44,7 +44,7 @@ class VacuumPlan(msgspec.Struct, frozen=True):
         size = f"{self.bytes:,} bytes"
         return (
             f"{self.root}: {len(self.files):,} files ({size}) are not needed by any version of the last "
-            f"{self.retention}; {self.kept:,} files stay"
+            f"{_in_words(self.retention)}; {self.kept:,} files stay"
         )
 
 
@@ -158,6 +158,15 @@ def _check_retention(
         raise InvalidInputError(f"a retention must not be negative, not {retention}")
     if retention < agreed and not force:
         raise InvalidInputError(
-            f"a retention of {retention} is shorter than the {agreed} that {root} promises its readers and "
-            "writers; running ones may lose their files. Force it only if you know that there are none."
+            f"a retention of {_in_words(retention)} is shorter than the {_in_words(agreed)} that {root} "
+            "promises its readers and writers; running ones may lose their files. Force it only if you know "
+            "that there are none."
         )
+
+
+def _in_words(time: datetime.timedelta) -> str:
+    """A length of time as people say it: whole days or hours where it is that."""
+    hours, rest = divmod(time, datetime.timedelta(hours=1))
+    if rest:
+        return str(time)
+    return f"{hours // 24} days" if hours % 24 == 0 and hours else f"{hours} hours"
