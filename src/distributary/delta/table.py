@@ -7,15 +7,19 @@ holds at one version is a `TableSnapshot`.
 from __future__ import annotations
 
 import datetime
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
 
 from distributary.delta.commit.data_file_writer import WriterSettings
-from distributary.delta.errors import TableNotFoundError, VersionNotFoundError
+from distributary.delta.errors import CorruptCheckpointError, TableNotFoundError, VersionNotFoundError
 from distributary.delta.log.checkpoint_writer import CheckpointInfo, CheckpointKind, write_checkpoint
 from distributary.delta.log.history import HistoryEntry, history, timeline
-from distributary.delta.log.snapshot import Snapshot, load_snapshot, refresh
+from distributary.delta.log.snapshot import Snapshot, load_snapshot, refresh, without_checkpoint
 from distributary.delta.operations.alter_table import TableAlteration
 from distributary.delta.operations.analyze import execute_analyze, plan_analyze
 from distributary.delta.operations.append import Transaction, WriteResult, append
@@ -36,6 +40,9 @@ from distributary.storage.object_store import ObjectStore, open_store
 
 __all__ = ["DeltaTable", "TableChanges", "TableSnapshot", "milliseconds"]
 
+_log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 Moment = datetime.datetime | str
 Progress = Callable[[int], None]
 
@@ -127,8 +134,11 @@ class DeltaTable:
         `merge_schema` lets new columns in. `txn` is an application's id and the number of this write; the
         same number is written once.
         """
-        result = append(
-            self.store, self._refreshed(), data, merge_schema=merge_schema, txn=txn, settings=settings
+        result = self._resilient(
+            lambda latest: append(
+                self.store, latest, data, merge_schema=merge_schema, txn=txn, settings=settings
+            ),
+            data,
         )
         self._latest = result.snapshot
         return result
@@ -148,17 +158,20 @@ class DeltaTable:
         """Replace all rows, those of the partitions that `replace_where` names, or (`dynamic`) those of the
         partitions that the new rows are in.
         """
-        result = overwrite(
-            self.store,
-            self._refreshed(),
+        result = self._resilient(
+            lambda latest: overwrite(
+                self.store,
+                latest,
+                data,
+                replace_where=replace_where,
+                dynamic=dynamic,
+                overwrite_schema=overwrite_schema,
+                merge_schema=merge_schema,
+                partition_by=partition_by,
+                txn=txn,
+                settings=settings,
+            ),
             data,
-            replace_where=replace_where,
-            dynamic=dynamic,
-            overwrite_schema=overwrite_schema,
-            merge_schema=merge_schema,
-            partition_by=partition_by,
-            txn=txn,
-            settings=settings,
         )
         self._latest = result.snapshot
         return result
@@ -199,7 +212,9 @@ class DeltaTable:
         progress: Progress | None = None,
     ) -> VacuumPlan | VacuumResult:
         """Delete the files that no version within the retention needs; with `dry_run` only plan it."""
-        plan = plan_vacuum(self.store, self._refreshed(), now=_now(), retention=retention, force=force)
+        plan = self._resilient(
+            lambda latest: plan_vacuum(self.store, latest, now=_now(), retention=retention, force=force)
+        )
         return plan if dry_run else execute_vacuum(self.store, plan, progress)
 
     def restore(
@@ -212,9 +227,12 @@ class DeltaTable:
         """Make an older version the newest again; gives the new version."""
         if (version is None) == (timestamp is None):
             raise InvalidInputError("restore needs a version or a timestamp (one of them)")
-        current = self._refreshed()
-        target = self.snapshot(version, timestamp).state
-        plan = plan_restore(self.store, current, target, now=_now())
+        wanted = self.snapshot(version, timestamp)
+        plan = self._resilient(
+            lambda latest: wanted.resilient(
+                lambda target: plan_restore(self.store, latest, target, now=_now())
+            )
+        )
         return execute_restore(
             self.store, plan, ignore_missing_files=ignore_missing_files, timestamp=timestamp
         ).version
@@ -225,7 +243,8 @@ class DeltaTable:
 
     def analyze(self, *, every_file: bool = False, progress: Progress | None = None) -> int | None:
         """Add statistics to files that lack them; gives the new version, if there is one."""
-        result = execute_analyze(self.store, plan_analyze(self._refreshed(), every_file=every_file), progress)
+        plan = self._resilient(lambda latest: plan_analyze(latest, every_file=every_file))
+        result = execute_analyze(self.store, plan, progress)
         return None if result is None else result.version
 
     def clone(
@@ -241,7 +260,9 @@ class DeltaTable:
         """Make a new table with the contents of a version; a shallow one shares the files."""
         allowed = (self.uri,) if shallow else ()
         copy = DeltaTable(target, storage_options, allowed_roots=allowed, settings=self._settings)
-        plan = plan_clone(self.snapshot(version, timestamp).state, copy.store, shallow=shallow)
+        plan = self.snapshot(version, timestamp).resilient(
+            lambda source: plan_clone(source, copy.store, shallow=shallow)
+        )
         execute_clone(self.store, copy.store, plan, progress)
         return copy
 
@@ -266,6 +287,21 @@ class DeltaTable:
         known = self._latest
         self._latest = load_snapshot(self.store) if known is None else refresh(self.store, known)
         return self._latest
+
+    def _resilient(self, operation: Callable[[Snapshot], Result], rows: Rows | None = None) -> Result:
+        """Do something with the latest version; where its checkpoint proves unreadable, once more without it.
+
+        Rows that may have been taken already, and cannot be taken twice, leave that to the next call.
+        """
+        latest = self._refreshed()
+        try:
+            return operation(latest)
+        except CorruptCheckpointError as error:
+            _log.warning("%s: going on without it", error)
+            self._latest = latest = without_checkpoint(self.store, latest)
+            if rows is not None and not isinstance(rows, pa.Table | pa.RecordBatch):
+                raise
+            return operation(latest)
 
     def _at(self, version: int) -> Snapshot:
         known = self._latest
