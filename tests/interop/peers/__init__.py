@@ -1,0 +1,1 @@
+"""What the tests of interoperation share: peers as processes, canonical contents, tables."""
