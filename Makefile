@@ -40,8 +40,9 @@ pages: $(READY)  ## Write the generated pages of the docs anew
 docs: pages  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-tools:  ## Install what tests need beside Python (object store servers, strace), as far as it can be had here
+tools:  ## Install what tests need beside Python (object store servers, strace, delta-spark), as far as it can be had here
 	@tools/test_servers.sh
+	@tools/delta_spark_peer.sh
 
 $(READY): pyproject.toml tools/make_environment
 	@tools/make_environment .venv --editable '.[all]' --group dev
@@ -52,5 +53,5 @@ $(PEERS_READY): pyproject.toml tools/make_environment
 	@touch $@
 
 clean:  ## Remove everything that the targets made
-	rm -rf .venv .venv-peers .tools .bench site build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-spark-peer .tools .bench site build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -229,15 +229,19 @@ def _wait_until_answering(name: str, process: subprocess.Popen[bytes], endpoint:
     pytest.fail(f"{name} did not start: {log.read_text(errors='replace')[-2000:]}")
 
 
+SUMMARIES = {"corpus": "corpus of third-party tables", "interop": "tables exchanged with other engines"}
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tables of the corpus passed of each kind."""
-    counts: dict[str, list[int]] = {}
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.getreports(outcome):
-            kind = dict(report.user_properties).get("corpus")
-            if kind is not None and report.when == "call":
-                counts.setdefault(str(kind), [0, 0])[outcome == "failed"] += 1
-    if counts:
-        terminalreporter.section("corpus of third-party tables")
-        for kind, (passed, failed) in sorted(counts.items()):
-            terminalreporter.line(f"{kind}: {passed} of {passed + failed} as expected")
+    """Say how many tables of each kind passed, of those that tests count by a property."""
+    for name, title in SUMMARIES.items():
+        counts: dict[str, list[int]] = {}
+        for outcome in ("passed", "failed"):
+            for report in terminalreporter.getreports(outcome):
+                kind = dict(report.user_properties).get(name)
+                if kind is not None and report.when == "call":
+                    counts.setdefault(str(kind), [0, 0])[outcome == "failed"] += 1
+        if counts:
+            terminalreporter.section(title)
+            for kind, (passed, failed) in sorted(counts.items()):
+                terminalreporter.line(f"{kind}: {passed} of {passed + failed} as expected")
