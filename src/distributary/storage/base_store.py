@@ -102,6 +102,10 @@ class ObjectStore(ABC):
         """Like ``put_if_absent``, for what can be made again: it may be lost when the power fails."""
         self.put_if_absent(path, data)
 
+    def settle(self, path: str) -> None:
+        """Make the name of an object durable that another writer may have created a moment ago."""
+        del path
+
     @abstractmethod
     def open_output(self, path: str) -> AbstractContextManager[IO[bytes]]:
         """A file to write a large object into, never held in memory whole.

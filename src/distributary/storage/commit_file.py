@@ -40,9 +40,16 @@ _probed: set[str] = set()
 _probing = threading.Lock()
 
 
-def create_commit(store: ObjectStore, path: str, data: bytes, commit_id: str) -> None:
-    """Create a log entry that contains `commit_id`, exactly once."""
+def create_commit(
+    store: ObjectStore, path: str, data: bytes, commit_id: str, *, follows: str | None = None
+) -> None:
+    """Create a log entry that contains `commit_id`, exactly once.
+
+    The entry that it `follows` is durable before it, so that no power loss leaves a gap.
+    """
     check_create_once(store)
+    if follows is not None:
+        store.settle(follows)
     if not store.is_remote:
         _create_on_disk(store, path, data, commit_id)
     else:

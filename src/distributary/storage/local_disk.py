@@ -51,6 +51,7 @@ class LocalDisk(ObjectStore):
         self._directory = "/" + location.path
         self._permitted = self._real_roots()
         self._durable: set[str] = set()
+        self._settled: str | None = None
 
     def get(self, path: str) -> bytes:
         descriptor = self._opened(path)
@@ -139,6 +140,16 @@ class LocalDisk(ObjectStore):
             self._fail(error, path)
         finally:
             _discard(temporary)
+        self._settled = path
+
+    def settle(self, path: str) -> None:
+        if path == self._settled:
+            return
+        try:
+            _sync_directory(self._full(path))
+        except OSError as error:
+            self._fail(error, path)
+        self._settled = path
 
     def put_hint(self, path: str, data: bytes) -> None:
         temporary = _temporary_name(self._writable(path))

@@ -118,8 +118,9 @@ def _isolation(snapshot: Snapshot | None, staged: StagedCommit) -> str:
 
 def _write(store: ObjectStore, context: EntryContext, entry: bytes) -> bool:
     """Whether the entry became this version; false where another writer's is there."""
+    follows = None if context.version == 0 else commit_path(context.version - 1)
     try:
-        create_commit(store, commit_path(context.version), entry, context.commit_id)
+        create_commit(store, commit_path(context.version), entry, context.commit_id, follows=follows)
     except ObjectExistsError:
         return False
     except EntryUnconfirmedError as error:
