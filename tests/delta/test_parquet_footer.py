@@ -6,16 +6,18 @@ import contextlib
 from pathlib import Path
 
 import hypothesis.strategies as st
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from distributary.delta.log.parquet_footer import (
+from distributary.delta.parquet_footer import (
     InvalidFooterError,
     ParquetFooter,
     footer_length,
     parse_footer,
+    sound_footer,
 )
 
 
@@ -41,16 +43,24 @@ def check_same(footer: ParquetFooter, metadata: pq.FileMetaData) -> None:
             assert chunk.null_count == (
                 statistics.null_count if statistics is not None and statistics.has_null_count else None
             )
+            assert chunk.uncompressed_size == column.total_uncompressed_size
+            assert chunk.has_dictionary_page == column.has_dictionary_page
+            assert (chunk.statistics is None) == (statistics is None)
+            if chunk.statistics is not None and chunk.statistics.has_min_max:
+                told = (chunk.statistics.min_raw, chunk.statistics.max_raw)
+                assert repr(told) == repr((statistics.min_raw, statistics.max_raw))
+            elif statistics is not None and column.physical_type != "BOOLEAN":
+                assert not statistics.has_min_max
             assert footer.columns[at].repeated == (metadata.schema.column(at).max_repetition_level > 0)
 
 
 def test_footers_of_many_writers_say_the_same_as_pyarrow(delta_tables) -> None:
-    """Every checkpoint and sidecar of the corpus, from a dozen versions of five writers."""
-    paths = sorted(delta_tables.tables.glob("*/_delta_log/**/*.parquet"))
+    """Every data file, checkpoint and sidecar of the corpus, from a dozen versions of five writers."""
+    paths = sorted(delta_tables.tables.glob("**/*.parquet"))
     sound = [path for path in paths if path.read_bytes()[-4:] == b"PAR1"]
-    assert len(sound) > 100
+    assert len(sound) > 1000
     for path in sound:
-        check_same(parse_footer(footer_of(path.read_bytes())), pq.read_metadata(path))
+        check_same(sound_footer(pa.OSFile(str(path))), pq.read_metadata(path))
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +106,21 @@ def test_random_bytes_are_parsed_or_refused(data: bytes) -> None:
 def test_other_endings_are_no_parquet_file(tail: bytes) -> None:
     with pytest.raises(InvalidFooterError):
         footer_length(tail)
+
+
+def test_bound_of_the_wrong_size_is_refused(sample: bytes) -> None:
+    """pyarrow would end the process here."""
+    chunk = parse_footer(sample).groups[0].chunks[0]
+    assert chunk.statistics is not None
+    cut = msgspec.structs.replace(chunk.statistics, stored_minimum=b"\1\0\0")
+    with pytest.raises(InvalidFooterError, match="3 bytes"):
+        _ = cut.min_raw
+
+
+def test_footer_that_contradicts_itself_has_a_problem(sample: bytes) -> None:
+    footer = parse_footer(sample)
+    assert footer.problem() is None
+    first, *others = footer.groups
+    fewer = msgspec.structs.replace(first, chunks=first.chunks[1:])
+    assert "add up" in str(msgspec.structs.replace(footer, num_rows=4).problem())
+    assert "other columns" in str(msgspec.structs.replace(footer, groups=(fewer, *others)).problem())

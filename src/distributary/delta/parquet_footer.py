@@ -1,27 +1,37 @@
 """The footer of a Parquet file, parsed in plain Python.
 
 pyarrow shows the same facts, but its metadata objects end the whole process on some damaged
-footers (the C++ exception is not passed on to Python), so nothing may be asked of them before
-the footer is known to be sound. This parser (Thrift's compact protocol) only ever raises
-`InvalidFooterError`. It keeps what a reader of checkpoints compares: names, types, row
-counts, places of column chunks and their counts of nulls.
+footers: the C++ exceptions of `RowGroupMetaData.column` and `ColumnChunkMetaData.statistics`
+are not passed on to Python. So column chunks and statistics of files that others may have
+damaged are taken from here; reading columns and the row counts of pyarrow are safe. This
+parser (Thrift's compact protocol) only ever raises `InvalidFooterError`.
+
+No checksum covers a footer, but it says most things twice; `ParquetFooter.problem` compares.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 MAGIC = b"PAR1"
 _TAIL = 8
-_REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+# Most footers fit in this many bytes, so that one request brings them.
+_FOOTER_GUESS = 65_536
+_REPEATED = 2
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(1, 14)
 _DEEPEST = 64
+_BYTE_ARRAY, _FIXED_BYTES = 6, 7
+# How bounds of a physical type are stored; those of INT96 mean nothing.
+_NUMBERS = {1: struct.Struct("<i"), 2: struct.Struct("<q"), 4: struct.Struct("<f"), 5: struct.Struct("<d")}
 
 Fields = dict[int, Any]
+Bound = int | float | bytes
 
 
 class InvalidFooterError(ValueError):
@@ -36,6 +46,50 @@ class Column(msgspec.Struct, frozen=True):
     repeated: bool
 
 
+class ColumnStatistics(msgspec.Struct, frozen=True):
+    """What is said of the values of a column chunk, by the names that pyarrow has for it.
+
+    Bounds are decoded when they are asked for.
+    """
+
+    column: str
+    physical_type: int
+    num_values: int
+    null_count: int | None
+    stored_minimum: bytes | None
+    stored_maximum: bytes | None
+
+    @property
+    def has_null_count(self) -> bool:
+        """Whether nulls were counted."""
+        return self.null_count is not None
+
+    @property
+    def has_min_max(self) -> bool:
+        """Whether there are bounds whose order is known."""
+        return self.min_raw is not None and self.max_raw is not None
+
+    @property
+    def min_raw(self) -> Bound | None:
+        """The smallest value in the form of the physical type."""
+        return self._bound(self.stored_minimum)
+
+    @property
+    def max_raw(self) -> Bound | None:
+        """The greatest value in the form of the physical type."""
+        return self._bound(self.stored_maximum)
+
+    def _bound(self, stored: bytes | None) -> Bound | None:
+        if stored is None or self.physical_type in (_BYTE_ARRAY, _FIXED_BYTES):
+            return stored
+        number = _NUMBERS.get(self.physical_type)
+        if number is None or not stored:
+            return None
+        if len(stored) != number.size:
+            raise InvalidFooterError(f"a bound of column {self.column!r} has {len(stored)} bytes")
+        return number.unpack(stored)[0]
+
+
 class Chunk(msgspec.Struct, frozen=True):
     """The values of one column in one row group."""
 
@@ -44,7 +98,14 @@ class Chunk(msgspec.Struct, frozen=True):
     num_values: int
     start: int
     size: int
-    null_count: int | None
+    uncompressed_size: int
+    has_dictionary_page: bool
+    statistics: ColumnStatistics | None
+
+    @property
+    def null_count(self) -> int | None:
+        """The nulls, where statistics count them."""
+        return None if self.statistics is None else self.statistics.null_count
 
 
 class RowGroup(msgspec.Struct, frozen=True):
@@ -54,12 +115,35 @@ class RowGroup(msgspec.Struct, frozen=True):
     chunks: tuple[Chunk, ...]
 
 
-class ParquetFooter(msgspec.Struct, frozen=True):
+class ParquetFooter(msgspec.Struct, frozen=True, dict=True):
     """The schema and the row groups of a file."""
 
     num_rows: int
     columns: tuple[Column, ...]
     groups: tuple[RowGroup, ...]
+
+    @cached_property
+    def positions(self) -> dict[tuple[str, ...], int]:
+        """Where in each row group the leaves stand."""
+        return {column.path: at for at, column in enumerate(self.columns)}
+
+    def problem(self) -> str | None:
+        """What does not hold together, in words; `None` where all does."""
+        if sum(group.num_rows for group in self.groups) != self.num_rows:
+            return "its row counts do not add up"
+        if len(self.positions) != len(self.columns):
+            return "it has two columns of one name"
+        return next(filter(None, map(self._group_problem, self.groups)), None)
+
+    def _group_problem(self, group: RowGroup) -> str | None:
+        if len(group.chunks) != len(self.columns):
+            return "a row group has other columns than the schema"
+        for column, chunk in zip(self.columns, group.chunks, strict=True):
+            if chunk.path != column.path or chunk.physical_type != column.physical_type:
+                return f"its schema and its column chunks disagree about {'.'.join(column.path)!r}"
+            if not column.repeated and chunk.num_values != group.num_rows:
+                return f"column {'.'.join(column.path)!r} has another number of values than its row group"
+        return None
 
 
 def footer_length(tail: bytes) -> int:
@@ -69,11 +153,34 @@ def footer_length(tail: bytes) -> int:
     return int.from_bytes(tail[:4], "little")
 
 
+def read_footer(file: pa.NativeFile) -> bytes:
+    """The bytes of a file's footer, without its length and magic number."""
+    size = file.size()
+    guess = min(size, _FOOTER_GUESS)
+    tail = file.read_at(guess, size - guess)
+    length = footer_length(tail[-_TAIL:])
+    if length + _TAIL > size:
+        raise InvalidFooterError("its footer is longer than the file")
+    if length + _TAIL > guess:
+        return file.read_at(length, size - _TAIL - length)
+    return tail[-_TAIL - length : -_TAIL]
+
+
+def sound_footer(file: pa.NativeFile) -> ParquetFooter:
+    """The footer of a file, where it holds together."""
+    footer = parse_footer(read_footer(file))
+    problem = footer.problem()
+    if problem is not None:
+        raise InvalidFooterError(problem)
+    return footer
+
+
 def parse_footer(data: bytes) -> ParquetFooter:
     """Parse the bytes of a footer, without its length and magic number."""
     try:
         fields, _ = _read_struct(data, 0, 0)
-        groups = tuple(map(_row_group, fields[4]))
+        orders = [1 in order for order in fields[7]] if 7 in fields else None
+        groups = tuple([_row_group(group, orders) for group in fields[4]])
         return ParquetFooter(_integer(fields[3]), tuple(_columns(fields[2])), groups)
     except InvalidFooterError:
         raise
@@ -104,45 +211,74 @@ def _columns(elements: Sequence[Fields]) -> list[Column]:
     return columns
 
 
-def _row_group(fields: Fields) -> RowGroup:
-    return RowGroup(_integer(fields[3]), tuple(map(_chunk, fields[1])))
+def _row_group(fields: Fields, orders: Sequence[bool] | None) -> RowGroup:
+    """A row group; `orders` says for which columns the file declares the usual order of values."""
+    chunks = [_chunk(chunk, None if orders is None else orders[at]) for at, chunk in enumerate(fields[1])]
+    return RowGroup(_integer(fields[3]), tuple(chunks))
 
 
-def _chunk(fields: Fields) -> Chunk:
+def _chunk(fields: Fields, ordered: bool | None) -> Chunk:
     if 1 in fields:
         raise InvalidFooterError("a column chunk is said to be in another file")
     meta = fields[3]
+    path = tuple([name.decode() for name in meta[3]])
     data, dictionary = _integer(meta[9]), _integer(meta.get(11, 0))
-    nulls = meta.get(12, {}).get(3)
+    kind, count = _integer(meta[1]), _integer(meta[5])
     return Chunk(
-        path=tuple(name.decode() for name in meta[3]),
-        physical_type=meta[1],
-        num_values=_integer(meta[5]),
+        path=path,
+        physical_type=kind,
+        num_values=count,
         start=min(data, dictionary) if dictionary else data,
         size=_integer(meta[7]),
-        null_count=None if nulls is None else _integer(nulls),
+        uncompressed_size=_integer(meta[6]),
+        has_dictionary_page=dictionary > 0,
+        statistics=_statistics(meta[12], ".".join(path), kind, count, ordered) if 12 in meta else None,
     )
 
 
+def _statistics(fields: Fields, column: str, kind: int, count: int, ordered: bool | None) -> ColumnStatistics:
+    """Statistics; where the file declares no order at all, the old bounds count, of numbers only."""
+    nulls = fields.get(3)
+    minimum: Any = None
+    maximum: Any = None
+    if ordered:
+        minimum, maximum = fields.get(6), fields.get(5)
+    elif ordered is None and kind in _NUMBERS:
+        minimum, maximum = fields.get(2), fields.get(1)
+    if not isinstance(minimum, bytes | None) or not isinstance(maximum, bytes | None):
+        raise InvalidFooterError("its footer has something else where a bound belongs")
+    filled = count - _integer(nulls or 0)
+    return ColumnStatistics(column, kind, filled, nulls, minimum, maximum)
+
+
 def _integer(value: Any) -> int:
-    if not isinstance(value, int):
+    if type(value) is not int:
         raise InvalidFooterError("its footer has something else where a number belongs")
     return value
 
 
 def _read_struct(data: bytes, at: int, depth: int) -> tuple[Fields, int]:
+    """Read fields up to the end mark; numbers and texts are read in place, since calls cost most."""
     if depth > _DEEPEST:
         raise InvalidFooterError("its footer is nested too deeply")
     fields: Fields = {}
     number = 0
     while header := data[at]:
         at += 1
-        if header >> 4:
+        kind = header & 15
+        if header > kind:
             number += header >> 4
         else:
             number, at = _read_integer(data, at)
-        kind = header & 15
-        if kind <= _FALSE:
+        if kind == _STRUCT:
+            fields[number], at = _read_struct(data, at, depth + 1)
+        elif _I16 <= kind <= _I64:
+            value = data[at]
+            at += 1
+            if value > 127:
+                value, at = _read_rest(data, at, value)
+            fields[number] = (value >> 1) ^ -(value & 1)
+        elif kind <= _FALSE:
             fields[number] = kind == _TRUE
         else:
             fields[number], at = _read_value(data, at, kind, depth)
@@ -150,42 +286,43 @@ def _read_struct(data: bytes, at: int, depth: int) -> tuple[Fields, int]:
 
 
 def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (_I16, _I32, _I64):
-        return _read_integer(data, at)
     if kind == _BINARY:
-        length, at = _read_length(data, at)
+        length, at = _read_unsigned(data, at)
+        if length > len(data) - at:
+            raise InvalidFooterError("a text of its footer is longer than the footer")
         return data[at : at + length], at + length
-    if kind == _STRUCT:
-        return _read_struct(data, at, depth + 1)
     if kind in (_LIST, _SET):
         return _read_list(data, at, depth + 1)
-    if kind == _DOUBLE:
-        return struct.unpack_from("<d", data, at)[0], at + 8
+    if kind in (_I16, _I32, _I64):
+        return _read_integer(data, at)
+    if kind == _STRUCT:
+        return _read_struct(data, at, depth + 1)
     if kind in (_BYTE, _TRUE, _FALSE):
         return data[at], at + 1
+    if kind == _DOUBLE:
+        return struct.unpack_from("<d", data, at)[0], at + 8
+    if kind == _UUID:
+        return data[at : at + 16], at + 16
     raise InvalidFooterError(f"its footer has a value of the unknown kind {kind}")
 
 
 def _read_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
-    header = data[at]
+    size, kind = data[at] >> 4, data[at] & 15
     at += 1
-    size, kind = header >> 4, header & 15
     if size == 15:
         size, at = _read_unsigned(data, at)
     if size > len(data) - at:
         raise InvalidFooterError("a list of its footer is longer than the footer")
     items: list[Any] = []
+    if kind == _STRUCT:
+        for _ in range(size):
+            item, at = _read_struct(data, at, depth + 1)
+            items.append(item)
+        return items, at
     for _ in range(size):
         item, at = _read_value(data, at, kind, depth)
         items.append(item)
     return items, at
-
-
-def _read_length(data: bytes, at: int) -> tuple[int, int]:
-    length, at = _read_unsigned(data, at)
-    if length > len(data) - at:
-        raise InvalidFooterError("a text of its footer is longer than the footer")
-    return length, at
 
 
 def _read_integer(data: bytes, at: int) -> tuple[int, int]:
@@ -195,10 +332,12 @@ def _read_integer(data: bytes, at: int) -> tuple[int, int]:
 
 def _read_unsigned(data: bytes, at: int) -> tuple[int, int]:
     byte = data[at]
-    at += 1
-    if byte < 128:
-        return byte, at
-    value, shift = byte & 127, 7
+    return (byte, at + 1) if byte < 128 else _read_rest(data, at + 1, byte)
+
+
+def _read_rest(data: bytes, at: int, first: int) -> tuple[int, int]:
+    """The number whose first byte says that there are more."""
+    value, shift = first & 127, 7
     while True:
         byte = data[at]
         at += 1

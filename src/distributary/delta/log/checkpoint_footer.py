@@ -4,7 +4,8 @@ Page checksums cover the data of a Parquet file where its writer put them; nothi
 footer. But a footer says most things twice: names and physical types in the schema and in
 each column chunk, row counts in the file, its row groups and its flat columns, nulls in the
 statistics and in the data. `CheckpointFooter.problem` compares what can be compared without
-reading data, so that damage is found before anything is believed.
+reading data, so that damage is found before anything is believed; what holds for the footer
+of any Parquet file is in `parquet_footer`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import accumulate, chain, pairwise
 
 import pyarrow as pa
 
-from distributary.delta.log.parquet_footer import ParquetFooter, RowGroup
+from distributary.delta.parquet_footer import ParquetFooter, RowGroup
 
 Leaf = tuple[str, ...]
 
@@ -54,6 +55,7 @@ class CheckpointFooter:
         self.groups = footer.groups
         self.starts: list[int] = list(accumulate((group.num_rows for group in footer.groups), initial=0))
         self._columns = footer.columns
+        self._footer = footer
 
     def leaf_type(self, action: str, leaf: Leaf) -> pa.DataType | None:
         """The Arrow type of a leaf as the file has it."""
@@ -83,26 +85,11 @@ class CheckpointFooter:
 
     def problem(self) -> str | None:
         """What does not hold together, in words; `None` where all does."""
-        if self.starts[-1] != self.num_rows:
-            return "its row counts do not add up"
-        names = [column.path for column in self._columns]
-        if len(set(names)) != len(names):
-            return "it has two columns of one name"
-        problems = chain(map(self._group_problem, self.groups), map(self._action_problem, ("add", "remove")))
+        problem = self._footer.problem()
+        if problem is not None:
+            return problem
+        problems = chain(map(_overlap, self.groups), map(self._action_problem, ("add", "remove")))
         return next(filter(None, problems), None)
-
-    def _group_problem(self, group: RowGroup) -> str | None:
-        if len(group.chunks) != len(self._columns):
-            return "a row group has other columns than the schema"
-        for column, chunk in zip(self._columns, group.chunks, strict=True):
-            if (chunk.path, chunk.physical_type) != (column.path, column.physical_type):
-                return f"its schema and its column chunks disagree about {'.'.join(column.path)!r}"
-            if not column.repeated and chunk.num_values != group.num_rows:
-                return f"column {'.'.join(column.path)!r} has another number of values than its row group"
-        spans = sorted((chunk.start, chunk.size) for chunk in group.chunks)
-        if any(size < 0 or start + size > after for (start, size), (after, _) in pairwise(spans)):
-            return "its column chunks overlap"
-        return None
 
     def _action_problem(self, action: str) -> str | None:
         index = self.schema.get_field_index(action)
@@ -116,6 +103,13 @@ class CheckpointFooter:
             if actual is not None and not _castable(actual, expected):
                 return f"{action}.{'.'.join(leaf)} has the type {actual}, not {expected}"
         return None
+
+
+def _overlap(group: RowGroup) -> str | None:
+    spans = sorted((chunk.start, chunk.size) for chunk in group.chunks)
+    if any(size < 0 or start + size > after for (start, size), (after, _) in pairwise(spans)):
+        return "its column chunks overlap"
+    return None
 
 
 def _total(counts: Iterable[int | None]) -> int | None:

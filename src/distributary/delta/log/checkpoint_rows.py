@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from distributary.delta.errors import CorruptCheckpointError
 from distributary.delta.log.checkpoint_footer import FILE_LEAVES, CheckpointFooter, Leaf
-from distributary.delta.log.parquet_footer import MAGIC, footer_length, parse_footer
+from distributary.delta.parquet_footer import MAGIC, parse_footer, read_footer
 from distributary.errors import ObjectNotFoundError
 from distributary.storage.object_store import ObjectStore
 
@@ -36,8 +36,6 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _MANY_ROWS = 200_000
 # Columns that are not kept are read in parts of so many rows.
 _PART_ROWS = 50_000
-# Most footers fit in this many bytes, so that one request brings them.
-_FOOTER_GUESS = 65_536
 
 
 class ParquetRows:
@@ -50,7 +48,8 @@ class ParquetRows:
         self._etag = etag
         self._columns: dict[tuple[str, Leaf], pa.ChunkedArray] = {}
         with self._reading():
-            footer = self._read_footer()
+            with self._file() as file:
+                footer = read_footer(file)
             sound = parse_footer(footer)
             bare = pq.ParquetFile(pa.BufferReader(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
             self._metadata: pq.FileMetaData = bare.metadata
@@ -211,18 +210,6 @@ class ParquetRows:
 
     def _span(self, group: int) -> slice:
         return slice(self._footer.starts[group], self._footer.starts[group + 1])
-
-    def _read_footer(self) -> bytes:
-        with self._file() as file:
-            size = file.size()
-            guess = min(size, _FOOTER_GUESS)
-            tail = file.read_at(guess, size - guess)
-            length = footer_length(tail[-8:])
-            if length + 8 > size:
-                raise self._corrupt("its footer is longer than the file")
-            if length + 8 > guess:
-                return file.read_at(length, size - 8 - length)
-            return tail[-8 - length : -8]
 
     def _open(self) -> pq.ParquetFile:
         return pq.ParquetFile(

@@ -13,7 +13,6 @@ from functools import partial
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from distributary.delta.commit.staged_commit import Operation, StagedCommit
 from distributary.delta.commit.transaction import CommitResult, commit
@@ -86,9 +85,9 @@ def _analyzed(store: ObjectStore, plan: AnalyzePlan, progress: Progress | None) 
 
 def _with_statistics(access: FileAccess, add: Add, columns: tuple[IndexedColumn, ...]) -> Add:
     try:
-        parquet = pq.ParquetFile(access.open_file(add.path, add.size), pre_buffer=access.remote)
-        text = statistics_of(parquet, columns)
-    except (ObjectNotFoundError, pa.ArrowException, OSError) as error:
+        file = access.open_file(add.path, add.size)
+        text = statistics_of(file, columns, pre_buffer=access.remote)
+    except (ObjectNotFoundError, pa.ArrowException, OSError, ValueError) as error:
         raise DataFileError(f"data file {add.path} cannot be read: {error}") from error
     if add.deletion_vector is not None:
         text = _loosened(text)

@@ -28,7 +28,7 @@ from distributary.delta.schema.column_mapping import ColumnMappingMode
 from distributary.delta.schema.data_types import STRING, DataType, StructField, StructType, schema_to_json
 from distributary.delta.schema.partition_values import parse_partition_value
 from distributary.delta.schema.schema_evolution import merge_schemas, without_reserved_metadata
-from distributary.delta.statistics.collection import indexed_columns
+from distributary.delta.statistics.collection import IndexedColumn, indexed_columns
 from distributary.delta.statistics.existing_file import statistics_of
 from distributary.delta.table_properties import TableProperties
 from distributary.errors import InvalidInputError
@@ -122,8 +122,19 @@ def _partition_names(files: Sequence[ObjectMeta], root: str) -> tuple[str, ...]:
 def _open(store: ObjectStore, file: ObjectMeta) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(store.open_file(file.path, file.size), pre_buffer=store.is_remote)
-    except (pa.ArrowException, OSError) as error:
-        raise DataFileError(f"{file.path} is no readable Parquet file: {error}") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _statistics(store: ObjectStore, file: ObjectMeta, columns: Sequence[IndexedColumn]) -> str:
+    try:
+        return statistics_of(store.open_file(file.path, file.size), columns, pre_buffer=store.is_remote)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: ObjectMeta, error: Exception) -> DataFileError:
+    return DataFileError(f"{file.path} is no readable Parquet file: {error}")
 
 
 def _file_schema(
@@ -162,7 +173,7 @@ def _adds(
             size=file.size,
             modification_time=file.last_modified,
             data_change=True,
-            stats=statistics_of(_open(store, file), columns),
+            stats=_statistics(store, file, columns),
         )
 
     with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:

@@ -20,6 +20,7 @@ from distributary.delta.errors import CorruptDeletionVectorError, DeltaError
 from distributary.delta.log.active_files import FileSelection
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.operations.verification_report import Findings
+from distributary.delta.parquet_footer import sound_footer
 from distributary.delta.scan.arrow_reader import DataFile, FileReader
 from distributary.delta.scan.file_pruning import FilePruner
 from distributary.delta.scan.row_group_bounds import RowGroupBounds
@@ -87,14 +88,15 @@ class _Inspector:
     def inspect(self, claims: _Claims) -> list[Trouble]:
         """Everything that is wrong with a file."""
         try:
-            file = pq.ParquetFile(self._access.open_file(claims.path, claims.size))
-            rows = file.metadata.num_rows
+            file = self._access.open_file(claims.path, claims.size)
+            footer = sound_footer(file)
+            bounds = RowGroupBounds(footer, pq.ParquetFile(file).schema_arrow, self._schema, self._mode, {})
             return [
-                *_row_count(claims, rows),
-                *self._vector(claims, rows),
-                *self._statistics(claims, file),
+                *_row_count(claims, footer.num_rows),
+                *self._vector(claims, footer.num_rows),
+                *self._statistics(claims, bounds),
             ]
-        except (DeltaError, StorageError, pa.ArrowException, OSError) as error:
+        except (DeltaError, StorageError, pa.ArrowException, OSError, ValueError) as error:
             return [("DATA_FILE_UNREADABLE", claims.path, str(error))]
 
     def _vector(self, claims: _Claims, rows: int) -> Iterator[Trouble]:
@@ -111,8 +113,7 @@ class _Inspector:
             message = f"its deletion vector deletes row {deleted.max():,}, but it has {rows:,} rows"
             yield "CORRUPT_DELETION_VECTOR", claims.path, message
 
-    def _statistics(self, claims: _Claims, file: pq.ParquetFile) -> Iterator[Trouble]:
-        footer = RowGroupBounds(file.metadata, file.schema_arrow, self._schema, self._mode, {})
+    def _statistics(self, claims: _Claims, footer: RowGroupBounds) -> Iterator[Trouble]:
         for leaf, told in claims.bounds.items():
             stored = footer.bounds(leaf)
             if stored is None or not _suspicious(claims, told, stored, leaf):

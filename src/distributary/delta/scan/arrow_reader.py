@@ -6,6 +6,11 @@ match are not read, the predicate's columns are read first, and of the others on
 belongs to matching rows is given the table's shape. Rows of deletion vectors are dropped by
 their physical index. Partition columns come from the log, never from the file or its path
 (LR-004). Where bytes come from is the caller's business: it gives `open_file(path, size)`.
+
+Damage is a `DataFileError`: page checksums are verified where a file has them, every row
+group must give the rows that the footer says, and a footer that seems to lack a column must
+hold together otherwise. Of pyarrow's metadata only row counts are asked, since its column
+chunks and statistics end the process where a footer is damaged (see `parquet_footer`).
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ from distributary.delta.deletion_vectors import (
     read_deletion_vector,
 )
 from distributary.delta.errors import DataFileError
-from distributary.delta.scan.physical_columns import check_field_ids, conform, file_columns
+from distributary.delta.parquet_footer import Chunk, InvalidFooterError, ParquetFooter, sound_footer
+from distributary.delta.scan.physical_columns import check_field_ids, conform, file_columns, has_all_fields
 from distributary.delta.scan.row_group_bounds import RowGroupBounds
 from distributary.delta.schema.arrow_schema import arrow_field
 from distributary.delta.schema.column_mapping import ColumnMappingMode
@@ -42,6 +48,8 @@ DEFAULT_BATCH_ROWS = 128 * 1024
 
 # A column chunk with fewer bytes a value than this holds indices into a dictionary, hardly any plain strings.
 _INDEX_BYTES = 3
+# A file of one row group with fewer rows is read faster than its footer is parsed for bounds.
+_FEW_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +103,23 @@ class FileReader:
         """The wanted rows of one file."""
         with self._reading(file):
             vector = self._deleted_rows(file)
-            parquet = self._open(file)
+            source = self._access.open_file(file.path, file.size)
+            parquet = self._open(source)
             check_field_ids(parquet.schema_arrow, self._mode, file.path)
-            groups = self._row_groups(parquet, file)
-            if self._tests(file):
-                parquet = self._with_dictionaries(parquet, file, [group for group, _ in groups])
+            groups = _row_groups(parquet)
+            footer = self._footer(parquet, file, source)
+            if footer is not None and self._tests(file):
+                groups = self._matching_groups(groups, footer, parquet.schema_arrow, file)
+                parquet = self._with_dictionaries(parquet, footer, [group for group, _ in groups], source)
             for group, start in groups:
                 yield from self._read_group(parquet, file, group, start, vector)
 
     def count(self, file: DataFile) -> int:
         """How many rows of a file count, without reading any column."""
         with self._reading(file):
-            rows = self._open(file).metadata.num_rows
+            parquet = self._open(self._access.open_file(file.path, file.size))
+            _row_groups(parquet)
+            rows = parquet.metadata.num_rows
         return rows - (file.deletion_vector.cardinality if file.deletion_vector else 0)
 
     def _tests(self, file: DataFile) -> bool:
@@ -114,42 +127,48 @@ class FileReader:
         return self._predicate is not None and not file.all_match
 
     def _open(
-        self, file: DataFile, metadata: pq.FileMetaData | None = None, dictionaries: Sequence[str] = ()
+        self,
+        source: pa.NativeFile,
+        metadata: pq.FileMetaData | None = None,
+        dictionaries: Sequence[str] = (),
     ) -> pq.ParquetFile:
         return pq.ParquetFile(
-            self._access.open_file(file.path, file.size),
+            source,
             metadata=metadata,
             read_dictionary=dictionaries,
             pre_buffer=self._access.remote,
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
+            page_checksum_verification=True,
         )
 
+    def _footer(self, parquet: pq.ParquetFile, file: DataFile, source: pa.NativeFile) -> ParquetFooter | None:
+        """The footer, where it can save reading or must be checked because a column seems to be missing."""
+        stored = [column for column in (*self._tested, *self._others) if column.name not in file.partition]
+        whole = has_all_fields(stored, parquet.schema_arrow, self._mode)
+        few = parquet.metadata.num_row_groups <= 1 and parquet.metadata.num_rows < _FEW_ROWS
+        return sound_footer(source) if not whole or (self._tests(file) and not few) else None
+
     def _with_dictionaries(
-        self, parquet: pq.ParquetFile, file: DataFile, groups: Sequence[int]
+        self, parquet: pq.ParquetFile, footer: ParquetFooter, groups: Sequence[int], source: pa.NativeFile
     ) -> pq.ParquetFile:
         """The file, with strings of few distinct values left as indices until rows are chosen."""
-        names = _repeated_strings(parquet, groups)
-        return self._open(file, parquet.metadata, names) if names else parquet
+        names = _repeated_strings(parquet.schema_arrow, footer, groups)
+        return self._open(source, parquet.metadata, names) if names else parquet
 
     def _deleted_rows(self, file: DataFile) -> BitMap64 | None:
         if file.deletion_vector is None:
             return None
         return read_deletion_vector(file.deletion_vector, self._access.read_range)
 
-    def _row_groups(self, parquet: pq.ParquetFile, file: DataFile) -> list[tuple[int, int]]:
-        """The row groups that may match, each with the index of its first row."""
-        footer = parquet.metadata
-        starts: list[tuple[int, int]] = []
-        start = 0
-        for group in range(footer.num_row_groups):
-            starts.append((group, start))
-            start += footer.row_group(group).num_rows
-        if self._predicate is None or not self._tests(file):
-            return starts
-        bounds = RowGroupBounds(footer, parquet.schema_arrow, self._schema, self._mode, file.partition)
+    def _matching_groups(
+        self, groups: list[tuple[int, int]], footer: ParquetFooter, schema: pa.Schema, file: DataFile
+    ) -> list[tuple[int, int]]:
+        """The row groups that may match."""
+        assert self._predicate is not None
+        bounds = RowGroupBounds(footer, schema, self._schema, self._mode, file.partition)
         may_match = prune(self._predicate, bounds).may_match
-        return [found for found, keep in zip(starts, may_match, strict=True) if keep]
+        return [found for found, keep in zip(groups, may_match, strict=True) if keep]
 
     def _read_group(
         self, parquet: pq.ParquetFile, file: DataFile, group: int, start: int, vector: BitMap64 | None
@@ -241,15 +260,19 @@ class FileReader:
     def _raw_batches(
         self, parquet: pq.ParquetFile, group: int, names: list[str]
     ) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+        rows = parquet.metadata.row_group(group).num_rows
         if not names:
-            rows = parquet.metadata.row_group(group).num_rows
             for start in range(0, rows, self._batch_rows):
                 yield min(self._batch_rows, rows - start), None
             return
         for batch in parquet.iter_batches(
             self._batch_rows, row_groups=[group], columns=names, use_threads=self._use_threads
         ):
-            yield batch.num_rows, batch
+            rows -= batch.num_rows
+            if rows >= 0:
+                yield batch.num_rows, batch
+        if rows:
+            raise InvalidFooterError("a row group has another number of rows than the footer says")
 
     def _column(
         self,
@@ -281,7 +304,7 @@ class FileReader:
                 f"data file {file.path} is missing: it was removed by vacuum or by hand; "
                 f"read a newer version, or restore the file ({error})"
             ) from error
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, InvalidFooterError, UnicodeDecodeError) as error:
             raise DataFileError(f"data file {file.path} cannot be read: {error}") from error
 
 
@@ -289,18 +312,31 @@ def _field(schema: StructType, name: str) -> StructField:
     return schema.field(name)
 
 
-def _repeated_strings(parquet: pq.ParquetFile, groups: Sequence[int]) -> list[str]:
-    """The string columns that are stored as short indices into dictionaries, as far as the footer tells."""
+def _row_groups(parquet: pq.ParquetFile) -> list[tuple[int, int]]:
+    """The row groups, each with the index of its first row; all their rows must be those of the file."""
     footer = parquet.metadata
-    texts = {name for name, kind in zip(parquet.schema_arrow.names, parquet.schema_arrow.types, strict=True)
-             if pa.types.is_string(kind)}  # fmt: skip
-    flat = {footer.schema.column(at).path: at for at in range(footer.num_columns)}
-    return [name for name in texts & flat.keys() if _has_short_indices(footer, flat[name], groups)]
+    starts: list[tuple[int, int]] = []
+    start = 0
+    for group in range(footer.num_row_groups):
+        starts.append((group, start))
+        start += footer.row_group(group).num_rows
+    if start != footer.num_rows:
+        raise InvalidFooterError("its row counts do not add up")
+    if len(set(parquet.schema_arrow.names)) != len(parquet.schema_arrow):
+        raise InvalidFooterError("it has two columns of one name")
+    return starts
 
 
-def _has_short_indices(footer: pq.FileMetaData, column: int, groups: Sequence[int]) -> bool:
-    chunks = [footer.row_group(group).column(column) for group in groups]
-    return all(
-        chunk.has_dictionary_page and chunk.total_uncompressed_size < _INDEX_BYTES * chunk.num_values
-        for chunk in chunks
-    )
+def _repeated_strings(schema: pa.Schema, footer: ParquetFooter, groups: Sequence[int]) -> list[str]:
+    """The string columns that are stored as short indices into dictionaries, as far as the footer tells."""
+    texts = [name for name, kind in zip(schema.names, schema.types, strict=True) if pa.types.is_string(kind)]
+    return [
+        name
+        for name in texts
+        if (at := footer.positions.get((name,))) is not None
+        and all(_has_short_indices(footer.groups[group].chunks[at]) for group in groups)
+    ]
+
+
+def _has_short_indices(chunk: Chunk) -> bool:
+    return chunk.has_dictionary_page and chunk.uncompressed_size < _INDEX_BYTES * chunk.num_values

@@ -69,6 +69,31 @@ def file_columns(
     return {name: candidates[at].name for name, at in found.items() if at is not None}
 
 
+def has_all_fields(
+    fields: Iterable[StructField], candidates: Iterable[pa.Field], mode: ColumnMappingMode
+) -> bool:
+    """Whether a file (or one of its structs) has every field of the table, at every level."""
+    present = list(candidates)
+    places = ((field, find_field(field, present, mode)) for field in fields)
+    return all(at is not None and _is_whole(field.data_type, present[at].type, mode) for field, at in places)
+
+
+def _is_whole(data_type: DataType, found: pa.DataType, mode: ColumnMappingMode) -> bool:
+    """Whether a type of a file has every field that the table's has; another kind of type fails later."""
+    match data_type:
+        case StructType():
+            return not pa.types.is_struct(found) or has_all_fields(data_type.fields, found.fields, mode)
+        case ArrayType():
+            return not pa.types.is_list(found) or _is_whole(data_type.element_type, found.value_type, mode)
+        case MapType():
+            return not pa.types.is_map(found) or (
+                _is_whole(data_type.key_type, found.key_type, mode)
+                and _is_whole(data_type.value_type, found.item_type, mode)
+            )
+        case _:
+            return True
+
+
 def conform(values: pa.Array, data_type: DataType, mode: ColumnMappingMode) -> pa.Array:
     """The values of a file's column in the shape and type that the table has."""
     if data_type == VARIANT:

@@ -2,7 +2,8 @@
 
 The same three-valued pruning that works over a table's files works over the row groups of a
 file: Parquet's own column statistics are the bounds. Only physical types whose order is
-Parquet's own are used; anything else is unknown, and unknown never prunes.
+Parquet's own are used; anything else is unknown, and unknown never prunes. The footer is our
+own parser's: pyarrow's statistics end the process where a footer is damaged.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from distributary.delta.parquet_footer import ColumnStatistics, ParquetFooter
 from distributary.delta.scan.physical_columns import find_field
 from distributary.delta.schema.arrow_schema import arrow_type
 from distributary.delta.schema.column_mapping import ColumnMappingMode
@@ -25,14 +26,14 @@ class RowGroupBounds:
 
     def __init__(
         self,
-        footer: pq.FileMetaData,
+        footer: ParquetFooter,
         file_schema: pa.Schema,
         schema: StructType,
         mode: ColumnMappingMode,
         partition: Mapping[str, pa.Scalar],
     ) -> None:
-        self._groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
-        self._leaves = {footer.schema.column(at).path: at for at in range(footer.num_columns)}
+        self._groups = footer.groups
+        self._leaves = footer.positions
         self._file_schema = file_schema
         self._schema = schema
         self._mode = mode
@@ -55,15 +56,15 @@ class RowGroupBounds:
         target = arrow_type(data_type)
         if at is None or not _ordered(file_type) or not _comparable(file_type, target):
             return None
-        statistics = [group.column(at).statistics for group in self._groups]
+        statistics = [group.chunks[at].statistics for group in self._groups]
         return ColumnBounds(
             minimum=_bound(statistics, "min_raw", file_type, target),
             maximum=_bound(statistics, "max_raw", file_type, target),
-            null_count=pa.array([_null_count(found) for found in statistics], pa.int64()),
+            null_count=pa.array([group.chunks[at].null_count for group in self._groups], pa.int64()),
             exact=False,
         )
 
-    def _leaf(self, path: tuple[str, ...]) -> tuple[str, pa.DataType, DataType] | None:
+    def _leaf(self, path: tuple[str, ...]) -> tuple[tuple[str, ...], pa.DataType, DataType] | None:
         """The file's column path, its type there, and its type in the table."""
         struct: DataType = self._schema
         candidates = list(self._file_schema)
@@ -78,7 +79,7 @@ class RowGroupBounds:
             file_type = candidates[at].type
             candidates = list(file_type.fields) if pa.types.is_struct(file_type) else []
             struct = field.data_type
-        return None if file_type is None else (".".join(names), file_type, struct)
+        return None if file_type is None else (tuple(names), file_type, struct)
 
 
 def _ordered(kind: pa.DataType) -> bool:
@@ -101,11 +102,14 @@ def _comparable(kind: pa.DataType, target: pa.DataType) -> bool:
     )
 
 
-def _bound(statistics: list[Any], name: str, kind: pa.DataType, target: pa.DataType) -> pa.Array:
-    raw = [getattr(found, name) if found is not None and found.has_min_max else None for found in statistics]
+def _bound(
+    statistics: list[ColumnStatistics | None], name: str, kind: pa.DataType, target: pa.DataType
+) -> pa.Array:
+    raw: list[Any] = [
+        getattr(found, name) if found is not None and found.has_min_max else None for found in statistics
+    ]
     if pa.types.is_string(kind):
-        texts = [value.encode() if isinstance(value, str) else value for value in raw]
-        return pa.array([_text(value) for value in texts], target)
+        return pa.array([_text(value) for value in raw], target)
     if pa.types.is_date32(kind):
         return pa.array(raw, pa.int32()).view(target)
     if pa.types.is_timestamp(kind):
@@ -119,7 +123,3 @@ def _text(value: bytes | None) -> str | None:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _null_count(found: Any) -> int | None:
-    return found.null_count if found is not None and found.has_null_count else None

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from distributary.delta.parquet_footer import ParquetFooter
 from distributary.delta.schema.column_mapping import ColumnMappingMode, physical_name
 from distributary.delta.schema.data_types import (
     DATE,
@@ -106,8 +107,8 @@ class StatisticsCollector:
         for column in self._repeated:
             self._null_counts[column.path] += _values(rows, column.path).null_count
 
-    def statistics(self, footer: pq.FileMetaData, file_schema: pa.Schema) -> str:
-        """The text of ``add.stats``."""
+    def statistics(self, footer: pq.FileMetaData | ParquetFooter, file_schema: pa.Schema) -> str:
+        """The text of ``add.stats``, from the footer that pyarrow just wrote or that was parsed."""
         positions = leaf_positions(file_schema)
         minima: dict[str, Any] = {}
         maxima: dict[str, Any] = {}
@@ -164,9 +165,13 @@ def upper_bound(value: Any, data_type: DataType) -> Any:
 class _ColumnChunks:
     """One leaf column in all row groups of a file."""
 
-    def __init__(self, footer: pq.FileMetaData, position: int) -> None:
-        chunks = [footer.row_group(at).column(position) for at in range(footer.num_row_groups)]
-        self._statistics: list[Any] = [chunk.statistics for chunk in chunks]
+    def __init__(self, footer: pq.FileMetaData | ParquetFooter, position: int) -> None:
+        self._statistics: list[Any]
+        if isinstance(footer, ParquetFooter):
+            self._statistics = [group.chunks[position].statistics for group in footer.groups]
+        else:
+            chunks = [footer.row_group(at).column(position) for at in range(footer.num_row_groups)]
+            self._statistics = [chunk.statistics for chunk in chunks]
 
     def null_count(self) -> int | None:
         if any(part is None or not part.has_null_count for part in self._statistics):

@@ -2,7 +2,8 @@
 
 The footer tells most of it; columns of floats, arrays and maps are read, since a footer does
 not tell whether there are NaNs or how many lists are null. A column that the file has under
-another type than the table, or not at all, gets no statistics: unknown is always safe.
+another type than the table, or not at all, gets no statistics: unknown is always safe. A
+damaged file raises pyarrow's errors or `InvalidFooterError`.
 """
 
 from __future__ import annotations
@@ -13,20 +14,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from distributary.delta.parquet_footer import sound_footer
 from distributary.delta.schema.arrow_schema import arrow_type
 from distributary.delta.schema.data_types import DOUBLE, FLOAT, ArrayType, MapType
 from distributary.delta.statistics.collection import IndexedColumn, StatisticsCollector
 
 
-def statistics_of(parquet: pq.ParquetFile, columns: Sequence[IndexedColumn]) -> str:
+def statistics_of(file: pa.NativeFile, columns: Sequence[IndexedColumn], *, pre_buffer: bool) -> str:
     """The text of `add.stats` for an existing file."""
+    footer = sound_footer(file)
+    parquet = pq.ParquetFile(file, pre_buffer=pre_buffer, page_checksum_verification=True)
     present = [column for column in columns if _is_present(parquet.schema_arrow, column)]
     collector = StatisticsCollector(present)
     looked_at = sorted({column.path[0] for column in present if _needs_rows(column)})
     if looked_at:
         for batch in parquet.iter_batches(columns=looked_at):
             collector.observe(batch)
-    return collector.statistics(parquet.metadata, parquet.schema_arrow)
+    return collector.statistics(footer, parquet.schema_arrow)
 
 
 def _needs_rows(column: IndexedColumn) -> bool:
