@@ -135,6 +135,18 @@ def test_gap_is_an_error_that_names_it(busy_log) -> None:
     assert busy_log.load(5).version == 5
 
 
+def test_gap_after_a_known_version_is_found_by_refresh(log) -> None:
+    """LR-028: where the next commit was lost, an open table does not go on as if nothing came after it."""
+    log.create(log.add("a"))
+    table = ds.DeltaTable(log.root)
+    assert table.version() == 0
+    log.commit(log.add("b"))
+    log.commit(log.add("c"))
+    log.commit_file(1).unlink()
+    with pytest.raises(LogGapError):
+        table.version()
+
+
 def test_commit_info_is_not_needed(log, shown) -> None:
     """LR-048: a log without any commitInfo reads the same."""
     log.create(log.add("a"))

@@ -284,14 +284,22 @@ def refresh(store: ObjectStore, snapshot: Snapshot) -> Snapshot:
 
 
 def _is_latest(store: ObjectStore, snapshot: Snapshot) -> bool:
-    """On a local disk two look-ups answer whether anything changed."""
-    if store.is_remote:
+    """On a local disk three look-ups answer whether anything changed.
+
+    The one after next is looked for too: where the next commit was lost, going on would hide all later
+    ones and let a writer fill the hole. A longer gap is found when the log is listed.
+    """
+    if store.is_remote or any(_exists(store, snapshot.version + ahead) for ahead in (1, 2)):
         return False
+    return _same_commit(store, snapshot)
+
+
+def _exists(store: ObjectStore, version: int) -> bool:
     try:
-        store.head(commit_path(snapshot.version + 1))
+        store.head(commit_path(version))
     except ObjectNotFoundError:
-        return _same_commit(store, snapshot)
-    return False
+        return False
+    return True
 
 
 def _same_commit(store: ObjectStore, snapshot: Snapshot) -> bool:
