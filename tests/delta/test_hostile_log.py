@@ -256,6 +256,23 @@ def test_damage_found_late_leads_to_the_rest_of_the_log(busy_log, shown, kind: s
     assert snapshot.state.segment.checkpoint is None
 
 
+def test_damage_found_late_is_remembered_by_the_table(busy_log, caplog) -> None:
+    """RELIABILITY P3: the next snapshot starts from the state that was rebuilt."""
+    (path,) = busy_log.checkpoint(8)
+    table = ds.DeltaTable(busy_log.root)
+    first = table.snapshot()
+    data = path.read_bytes()
+    path.write_bytes(b"PAR1" + bytes(len(data) - 4))
+    assert first.num_files() == len(busy_log.state().adds)
+    caplog.clear()
+    second = table.snapshot()
+    assert second.state is first.state
+    assert second.num_files() == first.num_files()
+    busy_log.commit(busy_log.add("later", partitionValues={"p": "1"}))
+    assert table.snapshot().num_files() == first.num_files() + 1
+    assert not caplog.records
+
+
 def test_damage_found_late_in_a_cleaned_log_is_an_error(busy_log) -> None:
     """RELIABILITY P3: nothing can replace it, so it fails by name."""
     (path,) = busy_log.checkpoint(8)

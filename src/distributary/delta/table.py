@@ -119,7 +119,7 @@ class DeltaTable:
         if timestamp is not None:
             version = self._timeline_version(timestamp)
         state = self._refreshed() if version is None else self._at(version)
-        return TableSnapshot(self.store, state, self._settings)
+        return TableSnapshot(self.store, state, self._settings, self._remember_mended)
 
     def append(
         self,
@@ -302,6 +302,11 @@ class DeltaTable:
             if rows is not None and not isinstance(rows, pa.Table | pa.RecordBatch):
                 raise
             return operation(latest)
+
+    def _remember_mended(self, damaged: Snapshot, mended: Snapshot) -> None:
+        """Go on from a state that was rebuilt, so that the damage is not found again and again."""
+        if self._latest is damaged:
+            self._latest = mended
 
     def _at(self, version: int) -> Snapshot:
         known = self._latest

@@ -35,15 +35,20 @@ _log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 Predicate = str | Expression
+# Told of a state whose checkpoint failed, and of the one that replaces it.
+Mended = Callable[[Snapshot, Snapshot], None]
 
 
 class TableSnapshot:
     """A Delta table at one version."""
 
-    def __init__(self, store: ObjectStore, state: Snapshot, settings: ScanSettings) -> None:
+    def __init__(
+        self, store: ObjectStore, state: Snapshot, settings: ScanSettings, on_mended: Mended | None = None
+    ) -> None:
         self._store = store
         self._state = state
         self._settings = settings
+        self._on_mended = on_mended
 
     @property
     def version(self) -> int:
@@ -176,7 +181,9 @@ class TableSnapshot:
             return operation(self._state)
         except CorruptCheckpointError as error:
             _log.warning("%s: going on without it", error)
-            self._state = without_checkpoint(self._store, self._state)
+            damaged, self._state = self._state, without_checkpoint(self._store, self._state)
+            if self._on_mended is not None:
+                self._on_mended(damaged, self._state)
             return operation(self._state)
 
     def __repr__(self) -> str:
