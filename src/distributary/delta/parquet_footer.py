@@ -228,7 +228,7 @@ def _chunk(fields: Fields, ordered: bool | None) -> Chunk:
         path=path,
         physical_type=kind,
         num_values=count,
-        start=min(data, dictionary) if dictionary else data,
+        start=min(data, dictionary) if data and dictionary else data or dictionary,
         size=_integer(meta[7]),
         uncompressed_size=_integer(meta[6]),
         has_dictionary_page=dictionary > 0,
