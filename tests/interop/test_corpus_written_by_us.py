@@ -23,7 +23,6 @@ from peers.tables import age
 import distributary as ds
 from distributary.delta.errors import TableRuleError, UnsupportedFeatureError, UnsupportedRuleError
 from distributary.delta.log.protocol_support import features_of
-from distributary.delta.table_features import check_writable
 from distributary.errors import InvalidInputError
 
 PEERS = {"deltalake": "deltalake-1.6.6", "delta-spark": "delta-spark-4.3.1"}
@@ -57,17 +56,8 @@ def _copy(name: str, delta_tables: Any, folder: Path) -> Path:
 
 def _is_writable(table: ds.DeltaTable) -> bool:
     snapshot = table.snapshot()
-    protocol = snapshot.protocol
     try:
-        check_writable(
-            protocol.min_reader_version,
-            protocol.min_writer_version,
-            protocol.reader_features,
-            protocol.writer_features,
-            table.uri,
-            configuration=snapshot.metadata.properties,
-            schema=snapshot.schema,
-        )
+        snapshot.state.check_writable()
     except UnsupportedFeatureError:
         return False
     return True
@@ -93,7 +83,7 @@ def _checkpoint(table: ds.DeltaTable) -> None:
             table.checkpoint()
         return
     table.checkpoint()
-    if "v2Checkpoint" not in (table.snapshot().protocol.writer_features or ()):
+    if "v2Checkpoint" not in features_of(table.snapshot().protocol):
         table.checkpoint("multi-part", parts=2)
 
 
@@ -120,9 +110,7 @@ def test_table_of_another_engine_stays_readable_after_our_writes(
     rows = pa.concat_tables([before, _appended(table, before)])
     wanted = content(rows)
     record_property("interop", f"corpus, written by us, read by {peer_name}")
-    table.checkpoint()
-    if "v2Checkpoint" not in features_of(table.snapshot().protocol):
-        table.checkpoint("multi-part", parts=2)
+    _checkpoint(table)
     age(tmp_path / "t")
     table.vacuum()
     assert content(ds.DeltaTable(tmp_path / "t").snapshot().to_arrow()) == wanted
