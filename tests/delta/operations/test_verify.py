@@ -52,7 +52,7 @@ def change_adds(table: Path, version: int, change: Callable[[dict], None]) -> No
 
 @pytest.fixture
 def orders(tmp_path) -> Path:
-    """The sample table: five versions, no checkpoint; without checksums, which would tell of any damage too."""
+    """The sample table: five versions, no checkpoint, and no checksums, which would tell of damage too."""
     table = make_sample_table(tmp_path / "orders").path
     for checksum in (table / "_delta_log").glob("*.crc"):
         checksum.unlink()
