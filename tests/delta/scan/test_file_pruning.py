@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from distributary.delta.scan import file_pruning
 from distributary.delta.table import DeltaTable
 
 TEXT, LONG = pa.string(), pa.int64()
@@ -92,3 +93,25 @@ def test_files_with_typed_statistics_beside_files_with_texts_are_pruned_each_by_
     assert snapshot.files("id BETWEEN 100 AND 199").column("path").to_pylist() == [
         "part-1.parquet", "part-2.parquet",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "id >= 250 AND id < 400",
+        "id IS NULL",
+        "id IS NOT NULL",
+        "NOT id > 50",
+        "id <> 5 OR id IS NULL",
+        "1 = 0",
+    ],
+)
+def test_many_files_are_pruned_by_ranges_first_to_the_same_end(checkpointed, monkeypatch, predicate):
+    """Statistics that ranges leave out (null counts, row counts) still have their say."""
+    adds = [add(number, text=number % 2 == 0, typed=number % 3 == 0) for number in range(12)]
+    empty = {"numRecords": 100, "nullCount": {"id": 100}}
+    adds += [{**add(12, text=False, typed=False), "stats": json.dumps(empty)}]
+    snapshot = checkpointed(adds)
+    expected = snapshot.files(predicate)
+    monkeypatch.setattr(file_pruning, "_MANY_FILES", 0)
+    assert snapshot.files(predicate).to_pydict() == expected.to_pydict()

@@ -1,13 +1,14 @@
 """Which files of a snapshot can hold rows that a predicate wants.
 
-Pruning goes in two steps, cheap before dear: partition values first, which are exact; then
+Pruning goes in steps, cheap before dear: partition values first, which are exact; then
 statistics, read and parsed only for the files that are left and the columns that the
-predicate names. A file is dropped only when no row of it can match (ST-007).
+predicate names, and for many files minima and maxima before everything else. A file is
+dropped only when no row of it can match (ST-007).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import pyarrow as pa
@@ -22,6 +23,9 @@ from distributary.expressions.pruning import ColumnBounds, Decision, prune
 from distributary.expressions.tree import Expression, columns_of
 
 LeafPath = tuple[str, ...]
+
+# With more files than this, those whose ranges cannot match are sorted out before the rest is read.
+_MANY_FILES = 10_000
 
 
 class PrunedFiles:
@@ -70,6 +74,9 @@ class FilePruner:
             return self._decided(files, prune(predicate, self._bounds(files, None)))
         if len(stored) < len(columns):
             files = files.filter(prune(predicate, self._bounds(files, None)).may_match)
+        if files.num_files > _MANY_FILES:
+            ranges = ColumnRanges(self._statistics(files), stored)
+            files = files.filter(prune(predicate, self._bounds(files, ranges)).may_match)
         statistics = self._statistics(files)
         statistics.prepare(stored)
         return self._decided(files, prune(predicate, self._bounds(files, statistics)))
@@ -87,11 +94,23 @@ class FilePruner:
             start += block.num_files
         return FileStatistics(segments, self._schema, self._mode).num_records
 
-    def _bounds(self, files: FileSelection, statistics: FileStatistics | None) -> SelectionBounds:
+    def _bounds(
+        self, files: FileSelection, statistics: FileStatistics | ColumnRanges | None
+    ) -> SelectionBounds:
         return SelectionBounds(files, self._schema, self._partitioning, self._mode, statistics)
 
     def _statistics(self, files: FileSelection) -> FileStatistics:
         return FileStatistics([_segment(block) for block in files.blocks], self._schema, self._mode)
+
+
+class ColumnRanges:
+    """The minima and maxima of some columns; the rest of the statistics counts as unknown."""
+
+    num_records: pa.Array | None = None
+
+    def __init__(self, statistics: FileStatistics, columns: Iterable[LeafPath]) -> None:
+        statistics.prepare_ranges(columns)
+        self.bounds = statistics.ranges
 
 
 class SelectionBounds:
@@ -103,7 +122,7 @@ class SelectionBounds:
         schema: StructType,
         partitioning: frozenset[str],
         mode: ColumnMappingMode,
-        statistics: FileStatistics | None,
+        statistics: FileStatistics | ColumnRanges | None,
     ) -> None:
         self._files = files
         self._schema = schema

@@ -52,9 +52,15 @@ class _Column:
     rule: BoundsRule | None
 
     def leaves(self) -> dict[LeafPath, BoundsRule]:
-        counts = {(key, *self.path): _COUNT_RULE for key in ("nullCount", "nullCounts")}
-        values = {(key, *self.path): self.rule for key in ("minValues", "maxValues")}
-        return {path: rule for path, rule in (counts | values).items() if rule is not None}
+        counts: dict[LeafPath, BoundsRule] = {
+            (key, *self.path): _COUNT_RULE for key in ("nullCount", "nullCounts")
+        }
+        return counts | self.values()
+
+    def values(self) -> dict[LeafPath, BoundsRule]:
+        if self.rule is None:
+            return {}
+        return {(key, *self.path): self.rule for key in ("minValues", "maxValues")}
 
 
 class FileStatistics:
@@ -91,7 +97,7 @@ class FileStatistics:
         column = self._column(path)
         if column is None:
             return None
-        self._load([column])
+        self.prepare([path])
         minimum, maximum = self._values(column, "minValues"), self._values(column, "maxValues")
         if column.rule is None or minimum is None or maximum is None:
             return ColumnBounds(
@@ -107,7 +113,36 @@ class FileStatistics:
 
     def prepare(self, paths: Iterable[tuple[str, ...]]) -> None:
         """Decodes several columns in one pass over the texts; :meth:`bounds` then only looks up."""
-        self._load([column for path in paths if (column := self._column(path)) is not None])
+        wanted: dict[LeafPath, BoundsRule] = {_NUM_RECORDS: _COUNT_RULE, _TIGHT_BOUNDS: _FLAG_RULE}
+        for column in self._columns(paths):
+            wanted |= column.leaves()
+        self._load(wanted)
+
+    def prepare_ranges(self, paths: Iterable[tuple[str, ...]]) -> None:
+        """Decodes minima and maxima alone, which takes about half as long."""
+        wanted: dict[LeafPath, BoundsRule] = {}
+        for column in self._columns(paths):
+            wanted |= column.values()
+        self._load(wanted)
+
+    def ranges(self, path: tuple[str, ...]) -> ColumnBounds | None:
+        """Minima and maxima of a column without anything else; None when statistics cannot have them."""
+        column = self._column(path)
+        if column is None or column.rule is None:
+            return None
+        self._load(column.values())
+        minimum, maximum = self._values(column, "minValues"), self._values(column, "maxValues")
+        if minimum is None or maximum is None:
+            return None
+        return ColumnBounds(
+            minimum=column.rule.minimum(minimum),
+            maximum=column.rule.maximum(maximum),
+            null_count=None,
+            exact=False,
+        )
+
+    def _columns(self, paths: Iterable[tuple[str, ...]]) -> list[_Column]:
+        return [column for path in paths if (column := self._column(path)) is not None]
 
     def _column(self, path: tuple[str, ...]) -> _Column | None:
         struct, names = self._schema, []
@@ -127,10 +162,7 @@ class FileStatistics:
             struct = field.data_type
         return None
 
-    def _load(self, columns: Iterable[_Column]) -> None:
-        wanted: dict[LeafPath, BoundsRule] = {_NUM_RECORDS: _COUNT_RULE, _TIGHT_BOUNDS: _FLAG_RULE}
-        for column in columns:
-            wanted |= column.leaves()
+    def _load(self, wanted: Mapping[LeafPath, BoundsRule]) -> None:
         missing = {path: rule for path, rule in wanted.items() if path not in self._recorded}
         if missing:
             parts = [_segment_columns(segment, missing) for segment in self._segments]
