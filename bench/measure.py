@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,8 @@ def main() -> None:
     function = getattr(importlib.import_module(subject), f"{engine}_{work}")
     clock = Clock()
     result = function(clock, Path(folder), **json.loads(arguments))
-    print(json.dumps({"result": result, **clock.measured}))
+    print(json.dumps({"result": result, **clock.measured}), flush=True)
+    os._exit(0)  # engines may fail while the interpreter is taken down, which is not what is measured
 
 
 if __name__ == "__main__":
