@@ -22,7 +22,7 @@ from distributary.errors import ObjectNotFoundError
 from distributary.storage.object_store import open_store
 
 AFTER_MKDIR_OF_THE_LOG = 6
-AFTER_LINK_OF_THE_FIRST_ENTRY = 10
+AFTER_LINK_OF_THE_FIRST_ENTRY = 11
 
 
 def _power_loss_is_red(folder: Path, scenario: str = "one writer", seed: int = 1) -> bool:

@@ -245,8 +245,7 @@ class LocalDisk(ObjectStore):
         """
         if directory in self._durable and os.path.isdir(directory):
             return
-        if not _make_directory(directory):
-            _sync_directory(directory)
+        _make_directory(directory)
         self._durable.add(directory)
 
     def _temporary(self, final: str, path: str, data: bytes) -> str:
@@ -379,17 +378,22 @@ def _unsafe(final: str) -> UnsafeStorageError:
     )
 
 
-def _make_directory(directory: str) -> bool:
-    """Make a directory and those above it, each durable before anything is put into it; whether it did."""
+def _make_directory(directory: str) -> None:
+    """Make a directory and those above it, each durable before anything is put into it.
+
+    The first one that is there already may be another process's, made a moment ago and not durable yet;
+    where this process may not look into the directory above it, it is none that it could have raced for.
+    """
     missing: list[str] = []
     while not os.path.isdir(directory):
         missing.append(directory)
         directory = os.path.dirname(directory)
+    with suppress(PermissionError):
+        _sync_directory(directory)
     for made in reversed(missing):
         with suppress(FileExistsError):
             os.mkdir(made)
         _sync_directory(made)
-    return bool(missing)
 
 
 def _sync_directory(final: str) -> None:
