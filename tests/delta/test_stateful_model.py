@@ -349,7 +349,7 @@ class TableMachine(RuleBasedStateMachine):
         try:
             result = append(self.table.store, snapshot, self.arrow(rows, columns))
         except CommitConflictError:
-            assert changed
+            assert changed or read < self.model.cleaned
         except CorruptCheckpointError:  # what it read was replaced or damaged: it has to read again
             self.another_writer_reads()
         except GONE:
@@ -373,7 +373,7 @@ class TableMachine(RuleBasedStateMachine):
         try:
             result = overwrite(self.table.store, snapshot, self.arrow(rows, columns))
         except CommitConflictError:
-            assert changed
+            assert changed or read < self.model.cleaned
         except CorruptCheckpointError:  # what it read was replaced or damaged: it has to read again
             self.another_writer_reads()
         except GONE:

@@ -1,8 +1,10 @@
-"""An open table goes on when the checkpoint that it was read from is damaged behind its back."""
+"""Open tables whose log changes behind their back: damaged checkpoints, cleaned-up versions."""
 
 from __future__ import annotations
 
 import datetime
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 import distributary as ds
-from distributary.delta.errors import CorruptCheckpointError
+from distributary.delta.commit.post_commit import clean_up
+from distributary.delta.errors import CommitConflictError, CorruptCheckpointError
+from distributary.delta.operations.append import append
 
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.string())])
 
@@ -65,3 +69,23 @@ def test_rows_that_come_once_are_not_taken_twice(table: ds.DeltaTable) -> None:
     assert table.version() == 2
     table.overwrite(rows(9).to_reader(), dynamic=True)
     assert ids(table) == [2, 9]
+
+
+def test_commit_on_a_version_that_cleanup_took_is_refused(tmp_path: Path) -> None:
+    """LW-001, P1: the place after a forgotten version is free, but a commit there would be lost."""
+    table = ds.DeltaTable.create(tmp_path / "t", SCHEMA)
+    outdated = table.snapshot().state
+    for number in range(3):
+        table.append(rows(number))
+    table.checkpoint()
+    long_ago = time.time() - 40 * 86400
+    for path in (tmp_path / "t" / "_delta_log").iterdir():
+        os.utime(path, (long_ago, long_ago))
+    assert clean_up(table.store, table.snapshot().state, int(time.time() * 1000)) > 0
+    before = sorted((tmp_path / "t").rglob("*"))
+    with pytest.raises(CommitConflictError, match="cleanup"):
+        append(table.store, outdated, rows(9))
+    assert sorted((tmp_path / "t").rglob("*")) == before
+    assert ids(table) == [0, 1, 2]
+    table.append(rows(9))
+    assert ids(table) == [0, 1, 2, 9]

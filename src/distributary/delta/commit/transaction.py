@@ -22,6 +22,7 @@ from distributary.delta.commit.post_commit import care_for_log
 from distributary.delta.commit.staged_commit import StagedCommit
 from distributary.delta.errors import (
     AppendOnlyError,
+    CommitConflictError,
     CommitStateUnknownError,
     MetadataChangedError,
     ProtocolChangedError,
@@ -35,12 +36,19 @@ from distributary.delta.log.protocol_support import check_can_write
 from distributary.delta.log.snapshot import Snapshot, refresh
 from distributary.delta.schema.data_types import parse_schema
 from distributary.delta.table_properties import TableProperties
-from distributary.errors import EntryUnconfirmedError, InvalidInputError, ObjectExistsError, StorageError
+from distributary.errors import (
+    EntryUnconfirmedError,
+    InvalidInputError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+)
 from distributary.storage.commit_file import create_commit
 from distributary.storage.object_store import ObjectStore
 
 MAX_ATTEMPTS = 50
 _LONGEST_PAUSE = 0.5
+_SURELY_KEPT = 600_000  # milliseconds
 
 PREPARED = "prepared"
 BEFORE_WRITE = "before_write"
@@ -79,6 +87,7 @@ def commit(
         context = EntryContext(store, base, read_version, commit_id, isolation, now())
         entry = render_entry(staged, context)
         on_phase(BEFORE_WRITE, context.version)
+        _check_still_in_log(store, base, staged, context.now)
         if _write(store, context, entry):
             on_phase(WRITTEN, context.version)
             result = CommitResult(context.version, _committed(store, base, context.version, entry))
@@ -114,6 +123,26 @@ def check_allowed(where: str, snapshot: Snapshot | None, staged: StagedCommit) -
 def _isolation(snapshot: Snapshot | None, staged: StagedCommit) -> str:
     level = "Serializable" if snapshot is None else snapshot.properties.isolation_level
     return effective_isolation(staged, level)
+
+
+def _check_still_in_log(store: ObjectStore, base: Snapshot | None, staged: StagedCommit, now: int) -> None:
+    """Refuse to go on from a version that log cleanup has taken: the place after it is free but not the next.
+
+    Cleanup takes the oldest entries first, so while the entry of the base is there, all later ones are.
+    It takes old ones only; far from here, where a look costs time, young ones are not looked for.
+    """
+    tip = None if base is None else base.segment.tip
+    if base is None or tip is None or (store.is_remote and now - tip.last_modified < _SURELY_KEPT):
+        return
+    try:
+        store.head(commit_path(base.version))
+    except ObjectNotFoundError as error:
+        raise CommitConflictError(
+            f"{staged.operation.name} on {store.root} was not committed: version {base.version}, which it "
+            "rests on, was removed by log cleanup meanwhile, so later commits cannot be checked. Read the "
+            "table again and repeat the operation.",
+            version=base.version,
+        ) from error
 
 
 def _write(store: ObjectStore, context: EntryContext, entry: bytes) -> bool:
