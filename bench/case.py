@@ -45,6 +45,7 @@ class Case:
     arguments: Mapping[str, object] = field(default_factory=dict)
     group: str = ""
     remark: str = ""
+    target: tuple[float, float] | None = None  # ours : the peer at most, of wall time and of memory
 
 
 class Clock:

@@ -76,16 +76,18 @@ class Section:
     outcomes: list[Outcome]
 
 
-def page(sections: Sequence[Section], versions: Mapping[str, str], quick: bool) -> str:
+def page(
+    sections: Sequence[Section], versions: Mapping[str, str], *, quick: bool, repeats: int, load: float
+) -> str:
     """The whole page."""
-    lines = ["# Benchmarks", "", *_about(versions, quick)]
+    lines = ["# Benchmarks", "", *_about(versions, quick, repeats, load)]
     for section in sections:
         lines += ["", f"## {section.title}", "", section.introduction]
         for group, outcomes in groupby(section.outcomes, key=lambda outcome: outcome.case.group):
             several = list(outcomes)
             lines += ["", f"### {group}", "", *table_lines(several, with_head=True)]
         lines += _remarks(section)
-    return "\n".join([*lines, "", *_slower(sections)]).rstrip() + "\n"
+    return "\n".join([*lines, *_targets(sections), "", *_slower(sections)]).rstrip() + "\n"
 
 
 def table_lines(outcomes: Sequence[Outcome], with_head: bool) -> list[str]:
@@ -107,7 +109,7 @@ def _figures(measured: Measurement, ours: Measurement | None, engine: str) -> st
     return " | ".join([*figures, *(f"{ours_:.2f}" if (ours_ := a / max(b, 1e-6)) else "" for a, b in pairs)])
 
 
-def _about(versions: Mapping[str, str], quick: bool) -> list[str]:
+def _about(versions: Mapping[str, str], quick: bool, repeats: int, load: float) -> list[str]:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     used = ", ".join(f"{name} {version}" for name, version in versions.items())
     return [
@@ -117,7 +119,9 @@ def _about(versions: Mapping[str, str], quick: bool) -> list[str]:
         f"- Date: {today}",
         f"- Machine: {os.cpu_count()} cores, {_memory_gib()} GiB of memory, {platform.system()} "
         f"{platform.machine()}, Python {platform.python_version()}",
+        f"- Load when the run began: {load:.1f} (tasks that wanted a core). {_disturbed(load)}",
         f"- Versions: {used}",
+        f"- Turns of each engine: {repeats}",
         "",
         "Each measurement is a fresh process; imports are not timed, opening the table is. Engines take",
         "turns. Shown are the best wall and CPU seconds of all turns (CPU is user and system, all threads)",
@@ -132,6 +136,12 @@ def _about(versions: Mapping[str, str], quick: bool) -> list[str]:
     ]  # fmt: skip
 
 
+def _disturbed(load: float) -> str:
+    if load <= (os.cpu_count() or 1) / 2:
+        return "The machine was quiet."
+    return "Other work ran beside it: wall times are disturbed, and CPU times say more."
+
+
 def _memory_gib() -> int:
     return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
 
@@ -139,6 +149,29 @@ def _memory_gib() -> int:
 def _remarks(section: Section) -> list[str]:
     remarks = dict.fromkeys(outcome.case.remark for outcome in section.outcomes if outcome.case.remark)
     return ["", *(f"- {remark}" for remark in remarks)] if remarks else []
+
+
+def _targets(sections: Sequence[Section]) -> list[str]:
+    """What the design asks for, and whether this run had it."""
+    lines = [
+        line
+        for section in sections
+        for outcome in section.outcomes
+        if outcome.case.target is not None and (line := _verdict(outcome, *outcome.case.target))
+    ]
+    head = ["| | wall, target | wall | memory, target | memory | CPU |", "|---|--:|--:|--:|--:|--:|"]
+    return ["", "## Targets, ours : deltalake", "", *head, *lines] if lines else []
+
+
+def _verdict(outcome: Outcome, wall: float, memory: float) -> str:
+    ours, peer = outcome.measurements.get(OURS), outcome.measurements.get("deltalake")
+    if ours is None or peer is None:
+        return ""
+    took, held, cpu = ours.wall / peer.wall, ours.memory / peer.memory, ours.cpu / max(peer.cpu, 1e-6)
+    wall_seen = f"{took:.2f} {'met' if took <= wall else '**missed**'}"
+    memory_seen = f"{held:.2f} {'met' if held <= memory else '**missed**'}"
+    title = f"{outcome.case.group}, {outcome.case.title}"
+    return f"| {title} | {wall:.2f} | {wall_seen} | {memory:.2f} | {memory_seen} | {cpu:.2f} |"
 
 
 def _slower(sections: Sequence[Section]) -> list[str]:
@@ -154,5 +187,7 @@ def _slower(sections: Sequence[Section]) -> list[str]:
         for outcome in section.outcomes
         for problem in outcome.problems
     ]
-    text = ["## Where a peer was quicker in this run", "", *(lines or ["Nowhere."])]
+    text = ["## Where a peer was quicker in this run", ""]
+    text += ["Why is said below each table. Differences under 20 % are noise where other work runs.", ""]
+    text += lines or ["Nowhere."]
     return [*text, "", "## What went wrong", "", *problems] if problems else text

@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks; 1 where engines disagree about a result or ours fails."""
     options = _options(arguments)
     sizes = QUICK if options.quick else FULL
+    repeats, load = options.repeats or sizes.repeats, os.getloadavg()[0]
     peers = options.peers_python.absolute() if options.peers_python else None
     sections = [section for name in SUBJECTS if (section := _run_subject(name, sizes, peers, options))]
     outcomes = [outcome for section in sections for outcome in section.outcomes]
@@ -38,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"no benchmark is called {', '.join(options.only)}")
         return 2
     if options.out is not None:
-        options.out.write_text(page(sections, _versions(peers), quick=options.quick))
+        options.out.write_text(
+            page(sections, _versions(peers), quick=options.quick, repeats=repeats, load=load)
+        )
         console.print(f"wrote {options.out}")
     return int(any(outcome.problems for outcome in outcomes))
 
