@@ -47,7 +47,9 @@ from distributary.storage.commit_file import create_commit
 from distributary.storage.object_store import ObjectStore
 
 MAX_ATTEMPTS = 50
-_LONGEST_PAUSE = 0.5
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 1.0
+_MOST_LOOKS = 5
 _SURELY_KEPT = 600_000  # milliseconds
 
 PREPARED = "prepared"
@@ -95,8 +97,8 @@ def commit(
             on_phase(POST_COMMIT, context.version)
             return result
         on_phase(CONFLICT, context.version)
-        base = _rebase(store, snapshot, base, staged, isolation)
         _pause(attempt)
+        base = _rebase(store, snapshot, base, staged, isolation)
     raise TooManyAttemptsError(
         f"{staged.operation.name} on {store.root} lost {max_attempts} races against other writers; "
         "nothing was committed. Try again when fewer writers are at work."
@@ -165,26 +167,36 @@ def _write(store: ObjectStore, context: EntryContext, entry: bytes) -> bool:
 def _rebase(
     store: ObjectStore, read: Snapshot | None, base: Snapshot | None, staged: StagedCommit, isolation: str
 ) -> Snapshot:
-    """The latest snapshot, after every commit since the last look was checked."""
+    """The latest snapshot, after every commit since the last look was checked.
+
+    Reading many commits takes a while, in which more may come; so it looks again until it is up to date.
+    """
     if read is None or base is None:
         raise ProtocolChangedError(
             f"{store.root} was created by another writer meanwhile; open it and go on from there", version=0
         )
-    latest = refresh(store, base)
-    for version in range(base.version + 1, latest.version + 1):
-        check_conflicts(Contest(staged, read, read_commit(store, version), isolation))
-    if latest.version < base.version or latest.metadata.id != read.metadata.id:
-        raise MetadataChangedError(
-            f"{staged.operation.name} on {store.root} was not committed: another table was created in its "
-            "place meanwhile. Open that one and repeat the operation.",
-            version=latest.version,
-        )
-    return latest
+    for _ in range(_MOST_LOOKS):
+        latest = refresh(store, base)
+        for version in range(base.version + 1, latest.version + 1):
+            check_conflicts(Contest(staged, read, read_commit(store, version), isolation))
+        if latest.version < base.version or latest.metadata.id != read.metadata.id:
+            raise MetadataChangedError(
+                f"{staged.operation.name} on {store.root} was not committed: another table was created in "
+                "its place meanwhile. Open that one and repeat the operation.",
+                version=latest.version,
+            )
+        behind, base = latest.version - base.version, latest
+        if behind <= 1:
+            break
+    return base
 
 
 def _pause(attempt: int) -> None:
-    """Wait a random while, longer after each lost race, so that writers do not march in step."""
-    time.sleep(random.uniform(0, min(0.005 * 2**attempt, _LONGEST_PAUSE)))
+    """Wait a random while, longer after each lost race, so that writers do not march in step.
+
+    The log is looked at after the wait: what was seen before it would be stale, and lose again.
+    """
+    time.sleep(random.uniform(0, min(_FIRST_PAUSE * 3**attempt, _LONGEST_PAUSE)))
 
 
 def _committed(store: ObjectStore, base: Snapshot | None, version: int, entry: bytes) -> Snapshot:
