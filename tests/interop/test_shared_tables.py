@@ -132,7 +132,7 @@ def test_change_feed_of_our_writes_is_the_same_for_spark(spark: Peer, tmp_path: 
 
 
 def test_filters_of_peers_find_every_row_by_our_statistics(peer: Peer, tmp_path: Path) -> None:
-    """ST-001, ST-006: files that our statistics rule out hold no row that a peer looks for."""
+    """ST-006: files that our statistics rule out hold no row that a peer looks for."""
     long_text = "x" * 60
     rows = pa.table(
         {
