@@ -48,7 +48,7 @@ from distributary.storage.object_store import ObjectStore
 
 MAX_ATTEMPTS = 50
 _FIRST_PAUSE = 0.01
-_LONGEST_PAUSE = 1.0
+_LONGEST_PAUSE = 2.0
 _MOST_LOOKS = 5
 _SURELY_KEPT = 600_000  # milliseconds
 
