@@ -149,7 +149,7 @@ class S3Server:
 @pytest.fixture(scope="session")
 def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """moto as an S3 server."""
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"]
+    command = [sys.executable, str(PROJECT / "tests" / "atomic_moto.py"), "{port}"]
     with _running("moto", command, {}, tmp_path_factory.mktemp("moto")) as endpoint:
         yield _with_bucket(S3Server("moto", endpoint, "lake", "testing", "testing"))
 

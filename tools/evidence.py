@@ -79,7 +79,7 @@ def _server(name: str) -> Iterator[Any]:
     conftest = _fixtures()
     with _folder() as folder:
         if name == "moto":
-            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"]
+            command = [sys.executable, str(PROJECT / "tests" / "atomic_moto.py"), "{port}"]
             keys, environment = ("testing", "testing"), {}
         else:
             binary = shutil.which(name, path=f"{PROJECT / '.tools' / 'bin'}:{os.environ.get('PATH', '')}")
