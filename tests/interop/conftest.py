@@ -1,7 +1,4 @@
-"""The peers that tables are exchanged with: each one process for the whole run, skipped where not set up.
-
-Tests that use delta-spark belong to one group, so that only one worker of xdist starts a Spark session.
-"""
+"""The peers that tables are exchanged with: each one process a worker of xdist, skipped where not set up."""
 
 from __future__ import annotations
 
@@ -20,13 +17,6 @@ from peers.process import Peer  # noqa: E402
 
 PROJECT = Path(__file__).resolve().parents[2]
 SERVERS = Path(HERE) / "peers"
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(HERE) in item.path.parents and "spark" in f"{item.name} {getattr(item, 'fixturenames', ())}":
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
