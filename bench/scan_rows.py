@@ -11,7 +11,7 @@ TITLE = "Reading rows"
 INTRODUCTION = """\
 Eight columns in twelve files, ordered by key. Every engine leaves the rows in memory in its own Arrow form.
 Sums over columns of the result are compared after the clock has stopped. deltalake reads in two ways: as a
-pyarrow dataset (`to_pyarrow_table`), and by DataFusion (`QueryBuilder`)."""
+pyarrow dataset (`to_pyarrow_dataset`), and by DataFusion (`QueryBuilder`)."""
 
 DECODER = (
     "Ours decodes Parquet with Arrow C++, and a full scan takes about the CPU that Arrow C++ alone takes for "
