@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,7 +61,6 @@ class DataFile:
     partition: Mapping[str, pa.Scalar]
     deletion_vector: DeletionVectorDescriptor | None = None
     all_match: bool = False
-    constants: Mapping[str, pa.Scalar] = field(default_factory=dict[str, pa.Scalar])
     rows: BitMap64 | None = None
 
 
@@ -93,7 +92,7 @@ class FileReader:
         self._batch_rows = batch_rows
         self._use_threads = use_threads
         self._predicate = predicate
-        self._output = [_field(schema, name) for name in columns]
+        self._output = [schema.field(name) for name in columns]
         used = {path[0] for path in columns_of(predicate)} if predicate is not None else set[str]()
         self._tested = [found for name in sorted(used) if (found := schema.find(name)) is not None]
         self._others = [column for column in self._output if column not in self._tested]
@@ -306,10 +305,6 @@ class FileReader:
             ) from error
         except (pa.ArrowException, OSError, InvalidFooterError, UnicodeDecodeError) as error:
             raise DataFileError(f"data file {file.path} cannot be read: {error}") from error
-
-
-def _field(schema: StructType, name: str) -> StructField:
-    return schema.field(name)
 
 
 def _row_groups(parquet: pq.ParquetFile) -> list[tuple[int, int]]:
