@@ -1,0 +1,1 @@
+"""Shares, schemas, tables, recipients, grants, tokens and audit; SQL lives only here."""

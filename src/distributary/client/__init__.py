@@ -1,0 +1,1 @@
+"""Shared tables of any Delta Sharing server, as Arrow and every frame."""

@@ -1,0 +1,1 @@
+"""The sharing server: the Delta Sharing protocol over HTTP."""

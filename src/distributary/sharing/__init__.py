@@ -1,0 +1,1 @@
+"""The wire of the Delta Sharing protocol, shared by server and client."""

@@ -1,0 +1,1 @@
+"""Delta tables on Spark, with nothing but packages from PyPI; see `distributary.spark.session`."""
