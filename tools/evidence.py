@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -201,6 +202,23 @@ def model() -> str:
     return f"3 writers: {found.states:,} states, {found.steps:,} steps, all interleavings: 0 violations"
 
 
+def stateful() -> str:
+    """The model of rows per version, as the tests have it, many times over."""
+    examples, steps = 2_000, 50
+    lengths = {"DISTRIBUTARY_STATEFUL_EXAMPLES": str(examples), "DISTRIBUTARY_STATEFUL_STEPS": str(steps)}
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--timeout=0"]
+    ended = subprocess.run(
+        [*command, "tests/delta/test_stateful_model.py"],
+        cwd=PROJECT,
+        env=os.environ | lengths,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    _sound(ended.returncode and ended.stdout[-2_000:])
+    return f"{examples:,} histories of up to {steps} steps: each version as the model says"
+
+
 FIGURES = {
     "kills": Figure(
         "kill -9 at random moments, 2 writers (A1)", "20,000 kills; 0 lost, torn, doubled", kills
@@ -217,6 +235,11 @@ FIGURES = {
     ),
     "contention": Figure("contention (A11)", "no starvation (≤ 50 attempts)", contention),
     "creations": Figure("racing creators of a table (A12)", "200 rounds; one creator", creations),
+    "stateful": Figure(
+        "histories of appends, overwrites, alterations, checkpoints, vacuums, restores, crashes",
+        "2,000 × 50 steps; rows as modelled",
+        stateful,
+    ),
     "model": Figure("model of the commit protocol", "all interleavings; 0 violations", model),
 }
 
