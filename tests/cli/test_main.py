@@ -101,7 +101,8 @@ def test_reader_of_stdout_gone_ends_quietly():
 
 
 def test_interrupt_signal_ends_with_130():
-    code = (
+    code = (  # a program started behind a `&` inherits that interrupts are ignored
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "import click, time; from distributary.cli import main;"
         "main.CommandLine.get_command = lambda s, c, n: click.Command(n, callback=lambda:"
         "(click.echo('ready'), __import__('sys').stdout.flush(), time.sleep(60)));"
