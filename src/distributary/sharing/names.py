@@ -2,7 +2,7 @@
 
 Implements "Object Naming Constraints" (DM-030 to DM-036): at most 255 code points, not empty, no space,
 no ``/``, no ASCII control character; schemas and tables moreover no ``.``. Names keep the casing they were
-given with and are compared by Unicode case folding.
+given with and are compared by Unicode case folding. Recipients are named by the same rules as shares.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 
 from distributary.errors import InvalidInputError
 
-NameKind = Literal["share", "schema", "table"]
+NameKind = Literal["share", "schema", "table", "recipient"]
 """What a name is for."""
 
 MAX_NAME_LENGTH = 255
 
-_FORBIDDEN = re.compile(r"[\x00-\x20/\x7f]")
+_FORBIDDEN = re.compile(r"[\x00-\x20/\x7f\ud800-\udfff]")
 
 
 class InvalidNameError(InvalidInputError):
@@ -52,7 +52,7 @@ def name_problem(name: str, kind: NameKind) -> str | None:
         return f"it has {len(name)} characters; {MAX_NAME_LENGTH} are allowed"
     if (found := _FORBIDDEN.search(name)) is not None:
         return f"it contains {found[0]!r}; spaces, '/' and control characters are not allowed"
-    if kind != "share" and "." in name:
+    if kind in ("schema", "table") and "." in name:
         return "it contains a period, which separates schema and table"
     return None
 
