@@ -22,7 +22,8 @@ version, path), and what to do.
     │   ├── UnsafeStorageError         the store cannot create an object exactly once
     │   └── PathOutsideTableError      a log path that leaves the table's roots
     ├── MissingExtraError            an optional dependency is not installed
-    └── DeltaError                   see distributary.delta.errors
+    ├── DeltaError                   see distributary.delta.errors
+    └── SparkError                   see distributary.spark.errors
 """
 
 from __future__ import annotations

@@ -1,0 +1,37 @@
+"""What can be wrong with Spark itself, before any table is looked at.
+
+::
+
+    SparkError
+    ├── JavaNotFoundError          no Java 17 or later, and none from PyPI either
+    ├── UnsupportedSparkError      a PySpark outside the supported versions, or a session without a JVM
+    └── MissingConnectorError      the session cannot reach a cloud: Hadoop's connector is not loaded
+"""
+
+from __future__ import annotations
+
+from distributary.errors import DistributaryError
+
+
+class SparkError(DistributaryError):
+    """The root of the errors of Spark's own setting."""
+
+    code = "SPARK_ERROR"
+
+
+class JavaNotFoundError(SparkError):
+    """There is no Java that Spark could run on."""
+
+    code = "JAVA_NOT_FOUND"
+
+
+class UnsupportedSparkError(SparkError):
+    """A PySpark or a kind of session that cannot do what was asked."""
+
+    code = "UNSUPPORTED_SPARK"
+
+
+class MissingConnectorError(SparkError):
+    """The session has no Hadoop connector for a cloud."""
+
+    code = "MISSING_CONNECTOR"

@@ -1,0 +1,165 @@
+package distributary;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ArrayBuffer;
+
+/**
+ * The files of one snapshot of a Delta table, for Spark's own Parquet reader.
+ *
+ * <p>Nothing is ever listed: the files come from the log, as columns (path, size, time, one column for each
+ * partition column). A file becomes an object only when it survives the filters of a query.
+ */
+public class SnapshotFileIndex implements FileIndex {
+  private static final long BLOCK_SIZE = 128L << 20;
+
+  private final String root;
+  private final String identity;
+  private final StructType partitionSchema;
+  private final int count;
+  private final FileColumn path;
+  private final FileColumn size;
+  private final FileColumn modified;
+  private final FileColumn[] partition;
+  private final long totalBytes;
+
+  /**
+   * @param root path text of the table, below which relative paths lie
+   * @param identity what tells equal lists apart from others, or null where this list equals only itself
+   * @param files the columns as bytes, or the name of a file that holds them and is deleted here
+   */
+  public SnapshotFileIndex(String root, String identity, Object files, StructType partitionSchema) throws Exception {
+    this.root = root;
+    this.identity = identity;
+    this.partitionSchema = partitionSchema;
+    ByteBuffer source = open(files);
+    count = source.getInt();
+    path = new FileColumn(source);
+    size = new FileColumn(source);
+    modified = new FileColumn(source);
+    partition = new FileColumn[partitionSchema.fields().length];
+    for (int at = 0; at < partition.length; at++) {
+      partition[at] = new FileColumn(source);
+    }
+    long total = 0;
+    for (int file = 0; file < count; file++) {
+      total += size.getLong(file);
+    }
+    totalBytes = total;
+  }
+
+  private static ByteBuffer open(Object files) throws Exception {
+    byte[] bytes;
+    if (files instanceof byte[]) {
+      bytes = (byte[]) files;
+    } else {
+      bytes = Files.readAllBytes(Paths.get((String) files));
+      Files.delete(Paths.get((String) files));
+    }
+    return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+  }
+
+  public Seq rootPaths() {
+    ArrayBuffer paths = new ArrayBuffer();
+    paths.append(new Path(root + "/"));
+    return paths.toSeq();
+  }
+
+  public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    PartitionTest wanted = new PartitionTest(partitionFilters, partitionSchema, partition);
+    Map directories = new LinkedHashMap();
+    for (int file = 0; file < count; file++) {
+      if (wanted.matches(file)) {
+        GenericInternalRow values = values(file);
+        ArrayList files = (ArrayList) directories.get(values);
+        if (files == null) {
+          files = new ArrayList();
+          directories.put(values, files);
+        }
+        files.add(status(file));
+      }
+    }
+    return found(directories);
+  }
+
+  private static Seq found(Map directories) {
+    ArrayBuffer found = new ArrayBuffer();
+    java.util.Iterator entries = directories.entrySet().iterator();
+    while (entries.hasNext()) {
+      Map.Entry entry = (Map.Entry) entries.next();
+      ArrayList files = (ArrayList) entry.getValue();
+      FileStatus[] statuses = (FileStatus[]) files.toArray(new FileStatus[files.size()]);
+      found.append(PartitionDirectory$.MODULE$.apply((GenericInternalRow) entry.getKey(), statuses));
+    }
+    return found.toSeq();
+  }
+
+  private GenericInternalRow values(int file) {
+    Object[] values = new Object[partition.length];
+    for (int at = 0; at < values.length; at++) {
+      values[at] = partition[at].get(file);
+    }
+    return new GenericInternalRow(values);
+  }
+
+  private FileStatus status(int file) {
+    return new FileStatus(
+        size.getLong(file), false, 1, BLOCK_SIZE, modified.getLong(file), new Path(pathText(file)));
+  }
+
+  /** A key lies below the root; a path elsewhere is marked by a leading slash, which no key has. */
+  private String pathText(int file) {
+    String text = path.get(file).toString();
+    return text.charAt(0) == '/' ? text.substring(1) : root + "/" + text;
+  }
+
+  public String[] inputFiles() {
+    String[] files = new String[count];
+    for (int file = 0; file < count; file++) {
+      files[file] = new Path(pathText(file)).toUri().toString();
+    }
+    return files;
+  }
+
+  public void refresh() {}
+
+  public long sizeInBytes() {
+    return totalBytes;
+  }
+
+  public StructType partitionSchema() {
+    return partitionSchema;
+  }
+
+  public scala.Option metadataOpsTimeNs() {
+    return scala.Option.empty();
+  }
+
+  public boolean equals(Object other) {
+    return other == this
+        || (identity != null
+            && other instanceof SnapshotFileIndex
+            && identity.equals(((SnapshotFileIndex) other).identity));
+  }
+
+  public int hashCode() {
+    return identity == null ? System.identityHashCode(this) : identity.hashCode();
+  }
+
+  public String toString() {
+    return "SnapshotFileIndex(" + count + " files of " + root + ")";
+  }
+}

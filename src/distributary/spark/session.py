@@ -1,0 +1,98 @@
+"""A SparkSession that works out of the box, and what this package needs of one that the user brings.
+
+``session()`` finds Java, tells Spark's workers which Python to use, sets what is sensible on one machine
+and adds what a cloud needs. ``register(spark)`` makes any session ready: it checks the version and changes
+no setting that the user made. Supported are PySpark 4.1 to 4.3.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from distributary.spark.cloud_connectors import with_connectors
+from distributary.spark.errors import UnsupportedSparkError
+from distributary.spark.java_runtime import find_java
+
+OLDEST_SPARK, NEWEST_SPARK = (4, 1), (4, 3)
+
+_LOCAL_DEFAULTS: Mapping[str, str] = {
+    "spark.master": "local[*]",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+}
+_DEFAULTS: Mapping[str, str] = {
+    # Instants are compared as such everywhere; a session of UTC also shows them like the rest of the package.
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def session(
+    app_name: str = "distributary", *, conf: Mapping[str, str] | None = None, **settings: Any
+) -> SparkSession:
+    """A SparkSession, ready for Delta tables; an existing one is taken where there is one.
+
+    Settings are given as ``conf={"spark.sql.shuffle.partitions": "4"}`` or by name, with ``__`` for the
+    dots: ``spark__sql__shuffle__partitions=4``. ``clouds=["s3"]`` adds Hadoop's connector for a cloud.
+    """
+    clouds = settings.pop("clouds", ())
+    wanted = {**(conf or {}), **{name.replace("__", "."): _text(value) for name, value in settings.items()}}
+    _check_names(wanted)
+    _prepare_environment()
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in with_connectors(_with_defaults(wanted), clouds).items():
+        builder = builder.config(name, value)
+    return register(builder.getOrCreate())
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Make a session ready: checks its version; safe to call again."""
+    check_version(spark.version)
+    return spark
+
+
+def check_version(version: str) -> None:
+    """Refuse a Spark that this package was never tried with."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    number = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not OLDEST_SPARK <= number <= NEWEST_SPARK:
+        raise UnsupportedSparkError(
+            f"This is Spark {version}; supported are 4.1 to 4.3. Install one: pip install 'pyspark>=4.1,<4.4'"
+        )
+
+
+def _with_defaults(wanted: Mapping[str, str]) -> dict[str, str]:
+    local = wanted.get("spark.master", os.environ.get("MASTER", "local")).startswith("local")
+    return {**_DEFAULTS, **(_LOCAL_DEFAULTS if local else {}), **wanted}
+
+
+def _prepare_environment() -> None:
+    """What must be set before the JVM starts; a cluster's own settings are left alone."""
+    check_version(pyspark.__version__)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+    runtime = find_java()
+    os.environ["JAVA_HOME"] = str(runtime.home)
+
+
+def _check_names(wanted: Mapping[str, str]) -> None:
+    wrong = sorted(name for name in wanted if not name.startswith("spark."))
+    if wrong:
+        raise UnsupportedSparkError(
+            f"{wrong[0]!r} is no setting of Spark: give names that start with 'spark.' in conf={{…}}, or by "
+            "name with '__' for the dots, such as spark__sql__shuffle__partitions=4"
+        )
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
