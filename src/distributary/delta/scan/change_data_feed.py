@@ -8,13 +8,14 @@ vectors. Every row carries `_change_type`, `_commit_version` and `_commit_timest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
+import msgspec
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from distributary.delta.deletion_vectors import DeletionVectorDescriptor, read_deletion_vector
+from distributary.delta.deletion_vectors import DeletionVectorDescriptor, ReadRange, read_deletion_vector
 from distributary.delta.errors import ChangeFeedError
 from distributary.delta.log.actions import Add, AddCdcFile, CommitActions, Remove
 from distributary.delta.log.active_files import key_of
@@ -24,8 +25,8 @@ from distributary.delta.scan.arrow_reader import DataFile, FileReader
 from distributary.delta.scan.parallel_batches import parallel_batches
 from distributary.delta.scan.table_scan import ScanSettings, bound_predicate, file_access
 from distributary.delta.schema.arrow_schema import arrow_schema, arrow_type
-from distributary.delta.schema.column_mapping import PHYSICAL_NAME_KEY, physical_name
-from distributary.delta.schema.data_types import LONG, STRING, TIMESTAMP, StructField, StructType
+from distributary.delta.schema.column_mapping import PHYSICAL_NAME_KEY, ColumnMappingMode, physical_name
+from distributary.delta.schema.data_types import LONG, STRING, TIMESTAMP, DataType, StructField, StructType
 from distributary.delta.schema.partition_values import parse_partition_column
 from distributary.delta.table_properties import TableProperties
 from distributary.errors import InvalidInputError
@@ -112,62 +113,23 @@ class ChangeScan:
     def _timeline(self) -> Timeline:
         return timeline(self._store, self._end)
 
-    def _changed_files(self, commit: CommitActions) -> list[DataFile]:
-        if commit.change_files:
-            return [self._file(commit, file, None, None) for file in commit.change_files]
-        adds = {add.path: add for add in commit.adds if add.data_change}
-        removes = {remove.path: remove for remove in commit.removes if remove.data_change}
-        files: list[DataFile] = []
-        for path, add in adds.items():
-            if path in removes:
-                files.extend(self._vector_changes(commit, removes[path], add))
-            else:
-                files.append(self._file(commit, add, INSERT, add.deletion_vector))
-        gone = [remove for path, remove in removes.items() if path not in adds]
-        files.extend(self._file(commit, remove, DELETE, remove.deletion_vector) for remove in gone)
-        return files
-
-    def _vector_changes(self, commit: CommitActions, before: Remove, after: Add) -> Iterator[DataFile]:
-        """The rows that an exchange of deletion vectors deleted, and those it brought back."""
-        old, new = self._rows(before.deletion_vector), self._rows(after.deletion_vector)
-        for change, rows in ((DELETE, new - old), (INSERT, old - new)):
-            if len(rows):
-                yield self._file(commit, after, change, None, rows)
-
-    def _rows(self, vector: DeletionVectorDescriptor | None) -> BitMap64:
-        if vector is None:
-            return BitMap64()
-        return read_deletion_vector(vector, file_access(self._store).read_range)
-
-    def _file(
-        self,
-        commit: CommitActions,
-        action: Add | Remove | AddCdcFile,
-        change: str | None,
-        vector: DeletionVectorDescriptor | None,
-        rows: BitMap64 | None = None,
-    ) -> DataFile:
-        moment = self._timeline.time_of(commit.version) * 1000
-        constants = {
-            COMMIT_VERSION: pa.scalar(commit.version, arrow_type(LONG)),
-            COMMIT_TIMESTAMP: pa.scalar(moment, pa.int64()).cast(arrow_type(TIMESTAMP)),
-        }
-        if change is not None:
-            constants[CHANGE_TYPE] = pa.scalar(change, arrow_type(STRING))
-        return DataFile(
-            path=action.path,
-            size=action.size or 0,
-            partition={**self._partition(commit, action), **constants},
-            deletion_vector=vector,
-            rows=rows,
+    @cached_property
+    def _changed(self) -> ChangedFiles:
+        return ChangedFiles(
+            self._end.schema, self._end.metadata.partitioning, self._mode, file_access(self._store).read_range
         )
 
-    def _partition(self, commit: CommitActions, action: Add | Remove | AddCdcFile) -> dict[str, pa.Scalar]:
-        names = self._end.metadata.partitioning
-        values = action.partition_values
-        if names and values is None and isinstance(action, Remove):
-            values = self._recorded_partition(commit, action)
-        return {name: self._partition_scalar(name, values or {}) for name in names}
+    def _changed_files(self, commit: CommitActions) -> list[DataFile]:
+        removes = [self._whole(commit, remove) for remove in commit.removes if remove.data_change]
+        adds = [add for add in commit.adds if add.data_change]
+        moment = self._timeline.time_of(commit.version)
+        return self._changed.files(commit.version, moment, adds, removes, commit.change_files)
+
+    def _whole(self, commit: CommitActions, remove: Remove) -> Remove:
+        """A removed file with its partition values, also where its tombstone leaves them out."""
+        if remove.partition_values is not None or not self._end.metadata.partitioning or commit.change_files:
+            return remove
+        return msgspec.structs.replace(remove, partition_values=self._recorded_partition(commit, remove))
 
     def _recorded_partition(self, commit: CommitActions, remove: Remove) -> dict[str, str | None]:
         """The partition values of a removed file whose tombstone leaves them out."""
@@ -179,8 +141,91 @@ class ChangeScan:
             f"version {commit.version} removes {remove.path}, which the version before it does not have"
         )
 
+
+class ChangedFiles:
+    """The files that tell the changes of a version, with their rows and constants; `moment` is in ms.
+
+    The type of `_commit_timestamp` is the caller's: a timestamp in tables, milliseconds on the wire.
+    """
+
+    def __init__(
+        self,
+        schema: StructType,
+        partitioning: Sequence[str],
+        mode: ColumnMappingMode,
+        read_range: ReadRange,
+        *,
+        moment_type: DataType = TIMESTAMP,
+    ) -> None:
+        self._schema = schema
+        self._partitioning = partitioning
+        self._mode: ColumnMappingMode = mode
+        self._read_range = read_range
+        self._moment_type = moment_type
+
+    def files(
+        self,
+        version: int,
+        moment: int,
+        adds: Sequence[Add],
+        removes: Sequence[Remove],
+        change_files: Sequence[AddCdcFile],
+    ) -> list[DataFile]:
+        """The files to read for one version: change files alone where it has some."""
+        constants = self._constants(version, moment)
+        if change_files:
+            return [self._file(constants, file, None, None) for file in change_files]
+        added = {add.path: add for add in adds}
+        removed = {remove.path: remove for remove in removes}
+        files: list[DataFile] = []
+        for path, add in added.items():
+            if path in removed:
+                files.extend(self._vector_changes(constants, removed[path], add))
+            else:
+                files.append(self._file(constants, add, INSERT, add.deletion_vector))
+        gone = [remove for path, remove in removed.items() if path not in added]
+        files.extend(self._file(constants, remove, DELETE, remove.deletion_vector) for remove in gone)
+        return files
+
+    def _constants(self, version: int, moment: int) -> dict[str, pa.Scalar]:
+        time = pa.scalar(moment, pa.int64())
+        if self._moment_type == TIMESTAMP:
+            time = pa.scalar(moment * 1000, pa.int64()).cast(arrow_type(TIMESTAMP))
+        return {COMMIT_VERSION: pa.scalar(version, arrow_type(LONG)), COMMIT_TIMESTAMP: time}
+
+    def _vector_changes(
+        self, constants: Mapping[str, pa.Scalar], before: Remove, after: Add
+    ) -> Iterator[DataFile]:
+        """The rows that an exchange of deletion vectors deleted, and those it brought back."""
+        old, new = self._rows(before.deletion_vector), self._rows(after.deletion_vector)
+        for change, rows in ((DELETE, new - old), (INSERT, old - new)):
+            if len(rows):
+                yield self._file(constants, after, change, None, rows)
+
+    def _rows(self, vector: DeletionVectorDescriptor | None) -> BitMap64:
+        return BitMap64() if vector is None else read_deletion_vector(vector, self._read_range)
+
+    def _file(
+        self,
+        constants: Mapping[str, pa.Scalar],
+        action: Add | Remove | AddCdcFile,
+        change: str | None,
+        vector: DeletionVectorDescriptor | None,
+        rows: BitMap64 | None = None,
+    ) -> DataFile:
+        told = {} if change is None else {CHANGE_TYPE: pa.scalar(change, arrow_type(STRING))}
+        values = action.partition_values or {}
+        partition = {name: self._partition_scalar(name, values) for name in self._partitioning}
+        return DataFile(
+            path=action.path,
+            size=action.size or 0,
+            partition={**partition, **constants, **told},
+            deletion_vector=vector,
+            rows=rows,
+        )
+
     def _partition_scalar(self, name: str, values: dict[str, str | None]) -> pa.Scalar:
-        field = self._end.schema.field(name)
+        field = self._schema.field(name)
         text = values.get(physical_name(field, self._mode))
         return parse_partition_column(pa.array([text], pa.string()), field.data_type, column=name)[0]
 

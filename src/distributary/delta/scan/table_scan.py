@@ -11,13 +11,14 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
+from typing import Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from distributary.delta.log.actions import Metadata
 from distributary.delta.log.active_files import FileSelection
-from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.scan.arrow_reader import DEFAULT_BATCH_ROWS, DataFile, FileAccess, FileReader
 from distributary.delta.scan.file_pruning import FilePruner, PrunedFiles
 from distributary.delta.scan.parallel_batches import parallel_batches
@@ -34,6 +35,30 @@ from distributary.storage.log_paths import resolve_path
 from distributary.storage.object_store import ObjectStore
 
 _FILES_AT_ONCE = 10_000
+
+
+class ScannedTable(Protocol):
+    """What a scan needs to know of a table at one version: a snapshot has it, a shared table too."""
+
+    @property
+    def schema(self) -> StructType:
+        """The columns."""
+        ...
+
+    @property
+    def mapping_mode(self) -> ColumnMappingMode:
+        """How columns are found in files."""
+        ...
+
+    @property
+    def metadata(self) -> Metadata:
+        """The partition columns, among others."""
+        ...
+
+    @property
+    def files(self) -> FileSelection:
+        """The files."""
+        ...
 
 
 class ScanSettings(msgspec.Struct, frozen=True):
@@ -71,8 +96,8 @@ class TableScan:
 
     def __init__(
         self,
-        snapshot: Snapshot,
-        store: ObjectStore,
+        snapshot: ScannedTable,
+        store: ObjectStore | FileAccess,
         *,
         columns: Sequence[str] | None = None,
         predicate: str | Expression | None = None,
@@ -146,7 +171,7 @@ class TableScan:
 
     def _reader(self, *, use_threads: bool) -> FileReader:
         return FileReader(
-            file_access(self._store),
+            self._store if isinstance(self._store, FileAccess) else file_access(self._store),
             self._schema,
             self.mode,
             self.columns,
