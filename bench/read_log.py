@@ -6,7 +6,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from case import OURS, Case, Clock, Sizes
+from case import OURS, Case, Clock, Sizes, Target
 from data import linked_log
 
 TITLE = "Opening tables of many files"
@@ -26,13 +26,13 @@ def cases(sizes: Sizes) -> list[Case]:
 
 
 def _cases(files: int) -> list[Case]:
-    target = (0.5, 1.2) if files >= 1_000_000 else None
+    targets = (Target("deltalake", 0.5, 1.2),) if files >= 1_000_000 else ()
     group, log, typed = f"{files:,} files", f"log-{files}", f"typed-log-{files}"
     low = files * 1000 // 2
     span = {"low": low, "high": low + 10_000}
     rows = [
         Case("load", "open: version, metadata, number of files", "load", log, PEER, group=group,
-             target=target,
+             targets=targets,
              remark="For opening and refreshing, deltalake counts its files after the clock has stopped."),
         Case("paths", "paths of all files", "paths", log, PEER, group=group),
         Case("files", "all files with sizes, partitions, row counts and statistics", "files", log, PEER,
@@ -42,17 +42,17 @@ def _cases(files: int) -> list[Case]:
         Case("refresh", "refresh of an open table after one commit", "refresh", log, PEER,
              {"files": files}, group=group,
              remark="For refresh, memory is that of the open table."),
-        Case("partition", "files of one partition", "partition", log, PEER, group=group, target=target),
+        Case("partition", "files of one partition", "partition", log, PEER, group=group, targets=targets),
         Case("partition-open", "files of one partition, table already open", "partition_open", log, PEER,
              group=group,
              remark="deltalake has read all of the log when a table is open; ours reads the columns that a "
              "question needs when it is asked."),
         Case("statistics", "files for a range of ids, by JSON statistics", "statistics", log, PEER, span,
-             group=group, target=target),
+             group=group, targets=targets),
         Case("statistics-open", "files for a range of ids, table already open", "statistics_open", log, PEER,
              span, group=group),
         Case("statistics-typed", "files for a range of ids, by `stats_parsed`", "statistics", typed, PEER,
-             span, group=group, target=target),
+             span, group=group, targets=targets),
     ]  # fmt: skip
     if files <= 100_000:
         planners = (OURS, "deltalake", "polars")

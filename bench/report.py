@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from case import OURS, Case
+from case import OURS, Case, Target
 
 HEAD = (
     "| | engine | wall s | CPU s | memory MB | ours : it, wall | CPU | memory |",
@@ -21,6 +22,8 @@ NAMES = {
     "deltalake_datafusion": "deltalake, DataFusion",
     "polars": "Polars",
     "duckdb": "DuckDB",
+    "delta_spark": "delta-spark, tuned",
+    "parquet": "plain Parquet",
 }
 # A ratio this close to 1 is noise.
 EVEN = 1.05
@@ -69,25 +72,51 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The outcomes of one subject."""
+    """The outcomes of one subject, and how they came about."""
 
+    subject: str
     title: str
     introduction: str
     outcomes: list[Outcome]
+    versions: Mapping[str, str]
+    repeats: int
+    load: float
 
 
-def page(
-    sections: Sequence[Section], versions: Mapping[str, str], *, quick: bool, repeats: int, load: float
-) -> str:
-    """The whole page."""
-    lines = ["# Benchmarks", "", *_about(versions, quick, repeats, load)]
-    for section in sections:
-        lines += ["", f"## {section.title}", "", section.introduction]
-        for group, outcomes in groupby(section.outcomes, key=lambda outcome: outcome.case.group):
-            several = list(outcomes)
-            lines += ["", f"### {group}", "", *table_lines(several, with_head=True)]
-        lines += _remarks(section)
-    return "\n".join([*lines, *_targets(sections), "", *_slower(sections)]).rstrip() + "\n"
+def page(old: str, sections: Sequence[Section], order: Sequence[str], *, quick: bool) -> str:
+    """The whole page: subjects that did not run keep the section that they have on the old one."""
+    texts = _sections(old) | {section.subject: _section(section) for section in sections}
+    return (
+        "\n\n".join([ABOUT, *([QUICK] if quick else []), *(texts[name] for name in order if name in texts)])
+        + "\n"
+    )
+
+
+def _sections(page: str) -> dict[str, str]:
+    """The sections of a page, by the subject that the mark before each names."""
+    found = re.split(r"^<!-- subject: (\w+) -->\n", page, flags=re.M)
+    return {
+        name: f"<!-- subject: {name} -->\n{text.rstrip()}"
+        for name, text in zip(found[1::2], found[2::2], strict=True)
+    }
+
+
+def _section(section: Section) -> str:
+    lines = [f"<!-- subject: {section.subject} -->", f"## {section.title}", "", section.introduction]
+    lines += ["", *_circumstances(section)]
+    for group, outcomes in groupby(section.outcomes, key=lambda outcome: outcome.case.group):
+        lines += ["", f"### {group}", "", *table_lines(list(outcomes), with_head=True)]
+    return "\n".join([*lines, *_remarks(section), *_targets(section), *_slower(section)])
+
+
+def _circumstances(section: Section) -> list[str]:
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    used = ", ".join(f"{name} {version}" for name, version in section.versions.items())
+    return [
+        f"Measured {today} on {os.cpu_count()} cores, {_memory_gib()} GiB of memory, {platform.system()} "
+        f"{platform.machine()}, Python {platform.python_version()}; {used}. Turns of each engine: "
+        f"{section.repeats}. Load when the run began: {section.load:.1f}. {_disturbed(section.load)}"
+    ]
 
 
 def table_lines(outcomes: Sequence[Outcome], with_head: bool) -> list[str]:
@@ -109,31 +138,20 @@ def _figures(measured: Measurement, ours: Measurement | None, engine: str) -> st
     return " | ".join([*figures, *(f"{ours_:.2f}" if (ours_ := a / max(b, 1e-6)) else "" for a, b in pairs)])
 
 
-def _about(versions: Mapping[str, str], quick: bool, repeats: int, load: float) -> list[str]:
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    used = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return [
-        "Written by `make bench`, which runs every engine on the same data, in the same run, on one machine.",
-        *(["", "**A quick run on small data: it shows that the benchmarks work, no more.**"][: 2 * quick]),
-        "",
-        f"- Date: {today}",
-        f"- Machine: {os.cpu_count()} cores, {_memory_gib()} GiB of memory, {platform.system()} "
-        f"{platform.machine()}, Python {platform.python_version()}",
-        f"- Load when the run began: {load:.1f} (tasks that wanted a core). {_disturbed(load)}",
-        f"- Versions: {used}",
-        f"- Turns of each engine: {repeats}",
-        "",
-        "Each measurement is a fresh process; imports are not timed, opening the table is. Engines take",
-        "turns. Shown are the best wall and CPU seconds of all turns (CPU is user and system, all threads)",
-        "and the highest peak memory of the whole process, interpreter and libraries included (ours starts",
-        "at about 130 MB with Arrow, NumPy and pandas loaded, deltalake at 30 MB). Files are in the page",
-        "cache. A ratio below 1 means that ours took less. That all engines did the same work is checked:",
-        "they must agree on counts, sums and names of what they gave. Compare ratios, not seconds: other",
-        "work on the machine changes both sides.",
-        "",
-        "To repeat: `make bench`. Some of it: `make bench ARGS='--only scan_rows'`, or a case by its name",
-        "(`--only statistics`). Does it work: `make bench ARGS=--quick`.",
-    ]  # fmt: skip
+ABOUT = """\
+# Benchmarks
+
+Written by `make bench`, which runs every engine on the same data, in the same run, on one machine.
+
+Engines take turns. Shown are the best wall and CPU seconds of all turns (CPU is user and system, all threads
+and child processes) and the highest peak memory of the whole process, interpreter and libraries included.
+Files are in the page cache. A ratio below 1 means that ours took less. That all engines did the same work is
+checked: they must agree on counts, sums and names of what they gave. Compare ratios, not seconds: other work
+on the machine changes both sides.
+
+To repeat: `make bench`. Some of it: `make bench ARGS='--only scan_rows'`, or a case by its name
+(`--only statistics`). Does it work: `make bench ARGS=--quick`."""
+QUICK = "**A quick run on small data: it shows that the benchmarks work, no more.**"
 
 
 def _disturbed(load: float) -> str:
@@ -151,43 +169,47 @@ def _remarks(section: Section) -> list[str]:
     return ["", *(f"- {remark}" for remark in remarks)] if remarks else []
 
 
-def _targets(sections: Sequence[Section]) -> list[str]:
+def _targets(section: Section) -> list[str]:
     """What the design asks for, and whether this run had it."""
     lines = [
-        line
-        for section in sections
+        _verdict(outcome, target)
         for outcome in section.outcomes
-        if outcome.case.target is not None and (line := _verdict(outcome, *outcome.case.target))
+        for target in outcome.case.targets
+        if OURS in outcome.measurements and target.peer in outcome.measurements
     ]
-    head = ["| | wall, target | wall | memory, target | memory | CPU |", "|---|--:|--:|--:|--:|--:|"]
-    return ["", "## Targets, ours : deltalake", "", *head, *lines] if lines else []
+    head = ["| target | ours : it, at most | wall | CPU | memory |", "|---|--:|--:|--:|--:|"]
+    return ["", "**Targets**", "", *head, *lines] if lines else []
 
 
-def _verdict(outcome: Outcome, wall: float, memory: float) -> str:
-    ours, peer = outcome.measurements.get(OURS), outcome.measurements.get("deltalake")
-    if ours is None or peer is None:
-        return ""
-    took, held, cpu = ours.wall / peer.wall, ours.memory / peer.memory, ours.cpu / max(peer.cpu, 1e-6)
-    wall_seen = f"{took:.2f} {'met' if took <= wall else '**missed**'}"
-    memory_seen = f"{held:.2f} {'met' if held <= memory else '**missed**'}"
-    title = f"{outcome.case.group}, {outcome.case.title}"
-    return f"| {title} | {wall:.2f} | {wall_seen} | {memory:.2f} | {memory_seen} | {cpu:.2f} |"
+def _verdict(outcome: Outcome, target: Target) -> str:
+    ours, peer = outcome.measurements[OURS], outcome.measurements[target.peer]
+    wall, cpu, memory = ours.wall / peer.wall, ours.cpu / max(peer.cpu, 1e-6), ours.memory / peer.memory
+    held = "" if target.memory is None else f" {_met(memory, target.memory)} ({target.memory:.2f})"
+    title = f"{outcome.case.title}, against {NAMES.get(target.peer, target.peer)}"
+    return (
+        f"| {title} | {target.time:.2f} | {wall:.2f} {_met(wall, target.time)} "
+        f"| {cpu:.2f} {_met(cpu, target.time)} | {memory:.2f}{held} |"
+    )
 
 
-def _slower(sections: Sequence[Section]) -> list[str]:
+def _met(seen: float, most: float) -> str:
+    return "met" if seen <= most else "**missed**"
+
+
+def _slower(section: Section) -> list[str]:
     lines = [
         f"- {outcome.case.group}, {outcome.case.title}: {', '.join(slower)}"
-        for section in sections
         for outcome in section.outcomes
         if (slower := outcome.slower_than())
     ]
     problems = [
         f"- {outcome.case.group}, {outcome.case.title}: {problem}"
-        for section in sections
         for outcome in section.outcomes
         for problem in outcome.problems
     ]
-    text = ["## Where a peer was quicker in this run", ""]
-    text += ["Why is said below each table. Differences under 20 % are noise where other work runs.", ""]
-    text += lines or ["Nowhere."]
-    return [*text, "", "## What went wrong", "", *problems] if problems else text
+    text = [
+        "",
+        "**Where a peer was quicker in this run** (differences under 20 % are noise where other work runs)",
+    ]
+    text += ["", *(lines or ["Nowhere."])]
+    return [*text, "", "**What went wrong**", "", *problems] if problems else text

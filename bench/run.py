@@ -1,7 +1,8 @@
 """make bench: compare this package with its peers on this machine, and write docs/benchmarks.md.
 
-Each measurement is a process of its own. The engines of a case take turns, so that a busy
-moment of the machine meets all of them; the best time of each counts, and the highest memory.
+Each measurement is a process of its own; a subject whose engines are slow to start has one lasting
+process for each. The engines of a case take turns, so that a busy moment of the machine meets all
+of them; the best time of each counts, and the highest memory.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from case import FULL, OURS, QUICK, Case, Sizes
+from case import FULL, QUICK, Case, Sizes
 from data import table_folder
+from processes import FreshProcesses, LastingProcesses
 from report import Measurement, Outcome, Section, page, table_lines
 from rich.console import Console
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUBJECTS = ("read_log", "scan_rows", "write_table")
+SUBJECTS = ("read_log", "scan_rows", "write_table", "spark_tables")
+SPARK_PYTHON = PROJECT / ".venv-spark-peer" / "bin" / "python"
 
 console = Console(stderr=True)
 
@@ -31,19 +34,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks; 1 where engines disagree about a result or ours fails."""
     options = _options(arguments)
     sizes = QUICK if options.quick else FULL
-    repeats, load = options.repeats or sizes.repeats, os.getloadavg()[0]
-    peers = options.peers_python.absolute() if options.peers_python else None
-    sections = [section for name in SUBJECTS if (section := _run_subject(name, sizes, peers, options))]
+    sections: list[Section] = []
+    for name in SUBJECTS:
+        if section := _run_subject(name, sizes, options):
+            sections.append(section)
+            _write(options, sections)
     outcomes = [outcome for section in sections for outcome in section.outcomes]
     if not outcomes:
         console.print(f"no benchmark is called {', '.join(options.only)}")
         return 2
-    if options.out is not None:
-        options.out.write_text(
-            page(sections, _versions(peers), quick=options.quick, repeats=repeats, load=load)
-        )
-        console.print(f"wrote {options.out}")
     return int(any(outcome.problems for outcome in outcomes))
+
+
+def _write(options: argparse.Namespace, sections: Sequence[Section]) -> None:
+    """Put what was measured so far into the page, so that an interrupted run is not lost."""
+    if options.out is None:
+        return
+    old = options.out.read_text() if options.out.exists() else ""
+    options.out.write_text(page(old, sections, SUBJECTS, quick=options.quick))
+    console.print(f"wrote {options.out}")
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -54,16 +63,20 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--peers-python", type=Path, help="the interpreter that has the peers; none: only ours"
     )
+    parser.add_argument("--spark-python", type=Path, default=SPARK_PYTHON,
+                        help="the interpreter that has the PySpark of delta-spark")  # fmt: skip
     parser.add_argument("--repeats", type=int, help="how often each measurement is made")
     parser.add_argument("--data", type=Path, default=PROJECT / ".bench", help="where tables are kept")
-    parser.add_argument("--out", type=Path, help="the page to write (docs/benchmarks.md for a complete run)")
+    parser.add_argument("--out", type=Path, help="the page to write (docs/benchmarks.md for whole subjects)")
     options = parser.parse_args(arguments)
-    if options.out is None and not options.quick and not options.only:
+    if options.out is None and not options.quick and set(options.only) <= {*SUBJECTS}:
         options.out = PROJECT / "docs" / "benchmarks.md"
+    if options.peers_python is not None:
+        options.peers_python = options.peers_python.absolute()
     return options
 
 
-def _run_subject(name: str, sizes: Sizes, peers: Path | None, options: argparse.Namespace) -> Section | None:
+def _run_subject(name: str, sizes: Sizes, options: argparse.Namespace) -> Section | None:
     subject = importlib.import_module(name)
     chosen = [
         case for case in subject.cases(sizes) if not options.only or {name, case.name} & {*options.only}
@@ -71,24 +84,35 @@ def _run_subject(name: str, sizes: Sizes, peers: Path | None, options: argparse.
     if not chosen:
         return None
     console.print(f"\n{subject.TITLE}", style="bold")
-    section = Section(subject.TITLE, subject.INTRODUCTION, [])
-    for case in chosen:
-        outcome = _run_case(subject, case, options.repeats or sizes.repeats, peers, options.data)
-        section.outcomes.append(outcome)
-        print("\n".join(table_lines([outcome], with_head=len(section.outcomes) == 1)), flush=True)
-        for problem in outcome.problems:
-            console.print(f"{case.name}: {problem}", style="red")
+    repeats, load = options.repeats or sizes.repeats, os.getloadavg()[0]
+    section = Section(
+        name, subject.TITLE, subject.INTRODUCTION, [], _versions(subject, options), repeats, load
+    )
+    with _engines(subject, options) as engines:
+        for case in chosen:
+            outcome = _run_case(engines, case, repeats, options.data)
+            section.outcomes.append(outcome)
+            print("\n".join(table_lines([outcome], with_head=len(section.outcomes) == 1)), flush=True)
+            for problem in outcome.problems:
+                console.print(f"{case.name}: {problem}", style="red")
     return section
 
 
-def _run_case(subject: ModuleType, case: Case, repeats: int, peers: Path | None, cache: Path) -> Outcome:
+def _engines(subject: ModuleType, options: argparse.Namespace) -> FreshProcesses | LastingProcesses:
+    if not getattr(subject, "LASTING", False):
+        return FreshProcesses(subject.__name__, options.peers_python)
+    python = options.spark_python if options.spark_python.exists() else None
+    return LastingProcesses(subject.__name__, python, options.data.absolute())
+
+
+def _run_case(engines: FreshProcesses | LastingProcesses, case: Case, repeats: int, cache: Path) -> Outcome:
     with console.status(f"{case.group}: {case.title}: making the table"):
         folder = table_folder(cache.absolute(), case.data)
     found: dict[str, list[Measurement]] = {}
     problems: list[str] = []
-    for engine in _turns(case.engines, repeats, peers):
+    for engine in [name for _ in range(repeats) for name in case.engines if engines.has(name)]:
         with console.status(f"{case.group}: {case.title}: {engine}"):
-            measured = _measure(subject.__name__, engine, case, folder, peers)
+            measured = engines.measure(engine, case, folder)
         if isinstance(measured, str):
             problems.append(f"{engine}: {measured}")
         else:
@@ -100,29 +124,15 @@ def _run_case(subject: ModuleType, case: Case, repeats: int, peers: Path | None,
     return Outcome(case, best, list(dict.fromkeys(problems)))
 
 
-def _turns(engines: Iterable[str], repeats: int, peers: Path | None) -> Iterator[str]:
-    able = [engine for engine in engines if engine == OURS or peers is not None]
-    for _ in range(repeats):
-        yield from able
-
-
-def _measure(subject: str, engine: str, case: Case, folder: Path, peers: Path | None) -> Measurement | str:
-    """One measurement, or why there is none."""
-    python = sys.executable if engine == OURS else str(peers)
-    command = [python, str(PROJECT / "bench" / "measure.py"), subject, engine, case.work, str(folder),
-               json.dumps(dict(case.arguments))]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "src") if engine == OURS else ""}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return (done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1]
-    return Measurement(**json.loads(done.stdout.splitlines()[-1]))
-
-
-def _versions(peers: Path | None) -> dict[str, str]:
-    """The versions of what was compared."""
+def _versions(subject: ModuleType, options: argparse.Namespace) -> dict[str, str]:
+    """The versions of what is compared."""
     ours = _installed(Path(sys.executable), ("distributary", "pyarrow"))
-    theirs = ("deltalake", "polars", "duckdb", "duckdb-extension-delta")
-    return ours | (_installed(peers, theirs) if peers is not None else {})
+    if getattr(subject, "LASTING", False):
+        theirs, python = ("pyspark",), options.spark_python if options.spark_python.exists() else None
+    else:
+        theirs, python = ("deltalake", "polars", "duckdb", "duckdb-extension-delta"), options.peers_python
+    found = ours | (_installed(python, theirs) if python is not None else {})
+    return found | getattr(subject, "VERSIONS", {})
 
 
 def _installed(python: Path, names: Sequence[str]) -> dict[str, str]:
