@@ -23,7 +23,7 @@ MAGIC = b"PAR1"
 _TAIL = 8
 # Most footers fit in this many bytes, so that one request brings them.
 _FOOTER_GUESS = 65_536
-_REPEATED = 2
+_REQUIRED, _REPEATED = 0, 2
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(1, 14)
 _DEEPEST = 64
 _BYTE_ARRAY, _FIXED_BYTES = 6, 7
@@ -39,11 +39,12 @@ class InvalidFooterError(ValueError):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A leaf of the schema."""
+    """A leaf of the schema; `levels` has the definition level that each part of its path reaches."""
 
     path: tuple[str, ...]
     physical_type: int
     repeated: bool
+    levels: tuple[int, ...] = ()
 
 
 class ColumnStatistics(msgspec.Struct, frozen=True):
@@ -101,6 +102,7 @@ class Chunk(msgspec.Struct, frozen=True):
     uncompressed_size: int
     has_dictionary_page: bool
     statistics: ColumnStatistics | None
+    definition_levels: tuple[int, ...] | None = None
 
     @property
     def null_count(self) -> int | None:
@@ -193,19 +195,20 @@ def _columns(elements: Sequence[Fields]) -> list[Column]:
     columns: list[Column] = []
     position = 1
 
-    def descend(children: int, path: tuple[str, ...], repeated: bool) -> None:
+    def descend(children: int, path: tuple[str, ...], levels: tuple[int, ...], repeated: bool) -> None:
         nonlocal position
         for _ in range(children):
             element = elements[position]
             position += 1
             here = (*path, element[4].decode())
+            reached = (*levels, (levels[-1] if levels else 0) + (element[3] != _REQUIRED))
             inside = repeated or element[3] == _REPEATED
             if element.get(5):
-                descend(element[5], here, inside)
+                descend(element[5], here, reached, inside)
             else:
-                columns.append(Column(here, element[1], inside))
+                columns.append(Column(here, element[1], inside, reached))
 
-    descend(elements[0][5], (), repeated=False)
+    descend(elements[0][5], (), (), repeated=False)
     if position != len(elements):
         raise InvalidFooterError("its schema has elements outside the tree")
     return columns
@@ -233,7 +236,14 @@ def _chunk(fields: Fields, ordered: bool | None) -> Chunk:
         uncompressed_size=_integer(meta[6]),
         has_dictionary_page=dictionary > 0,
         statistics=_statistics(meta[12], ".".join(path), kind, count, ordered) if 12 in meta else None,
+        definition_levels=_histogram(meta.get(16)),
     )
+
+
+def _histogram(size_statistics: Any) -> tuple[int, ...] | None:
+    """How many values have each definition level, where the writer counted them."""
+    counts = size_statistics.get(3) if isinstance(size_statistics, dict) else None
+    return None if counts is None else tuple([_integer(count) for count in counts])
 
 
 def _statistics(fields: Fields, column: str, kind: int, count: int, ordered: bool | None) -> ColumnStatistics:

@@ -97,6 +97,8 @@ def _commit_info(staged: StagedCommit, context: EntryContext, moment: int | None
     info["isolationLevel"] = context.isolation
     info["isBlindAppend"] = staged.blind_append
     info["operationMetrics"] = {name: str(value) for name, value in staged.operation.metrics.items()}
+    if staged.operation.user_metadata is not None:
+        info["userMetadata"] = staged.operation.user_metadata
     info["engineInfo"] = ENGINE
     info["txnId"] = context.commit_id
     return info

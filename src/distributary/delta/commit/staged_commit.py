@@ -32,6 +32,7 @@ class Operation(msgspec.Struct, frozen=True):
     name: str
     parameters: dict[str, Any] = {}
     metrics: dict[str, int | str] = {}
+    user_metadata: str | None = None
 
 
 class StagedCommit(msgspec.Struct, frozen=True):

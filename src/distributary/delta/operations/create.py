@@ -89,8 +89,12 @@ def plan_create(
     properties: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
+    check_rules: bool = True,
 ) -> CreatePlan:
-    """The metadata and protocol of a new table; refuses what a table must not have."""
+    """The metadata and protocol of a new table; refuses what a table must not have.
+
+    `check_rules=False` is for engines that evaluate any SQL: rules outside the closed list are let in.
+    """
     configuration, features = table_configuration(properties or {})
     metadata = Metadata(
         id=str(uuid.uuid4()),
@@ -99,7 +103,8 @@ def plan_create(
         configuration=configuration,
         created_time=time.time_ns() // 1_000_000,
     )
-    return define_table(store.root, None, metadata, declared_schema(schema), partition_by, features)
+    columns = declared_schema(schema)
+    return define_table(store.root, None, metadata, columns, partition_by, features, check_rules=check_rules)
 
 
 def execute_create(store: ObjectStore, plan: CreatePlan, mode: ExistsMode = "error") -> CommitResult:
@@ -162,6 +167,8 @@ def define_table(
     schema: StructType,
     partition_by: Sequence[str],
     features: frozenset[str] = frozenset(),
+    *,
+    check_rules: bool = True,
 ) -> CreatePlan:
     """A table's metadata with this schema, column ids where columns are mapped, and the protocol for it."""
     properties = TableProperties.from_configuration(metadata.configuration)
@@ -181,15 +188,16 @@ def define_table(
     )
     protocol = required_protocol(current, metadata, schema, features)
     plan = CreatePlan(where, schema, metadata, protocol)
-    _check_supported(plan)
+    _check_supported(plan, check_rules)
     return plan
 
 
-def _check_supported(plan: CreatePlan) -> None:
+def _check_supported(plan: CreatePlan, check_rules: bool) -> None:
     """Refuse a table that could not be written afterwards: unknown features, rules that do not evaluate."""
     protocol = plan.protocol
     check_can_write(protocol, plan.metadata, plan.schema, plan.root)
-    WriteRules.of(plan.metadata, protocol, plan.schema)
+    if check_rules:
+        WriteRules.of(plan.metadata, protocol, plan.schema)
 
 
 def _existing(store: ObjectStore) -> Snapshot | None:

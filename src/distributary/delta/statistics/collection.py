@@ -19,6 +19,7 @@ Guarantees: ``minimum <= every value <= maximum`` for each reader that we know o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -107,9 +108,35 @@ class StatisticsCollector:
         for column in self._repeated:
             self._null_counts[column.path] += _values(rows, column.path).null_count
 
-    def statistics(self, footer: pq.FileMetaData | ParquetFooter, file_schema: pa.Schema) -> str:
-        """The text of ``add.stats``, from the footer that pyarrow just wrote or that was parsed."""
-        positions = leaf_positions(file_schema)
+    def observe_footer(self, footer: ParquetFooter) -> bool:
+        """Take from the footer what rows would tell; false where it does not say enough.
+
+        parquet-java sorts NaN above all numbers, so that a chunk with one has it as its maximum, and counts
+        definition levels, which tell null lists from empty ones. For files that it wrote only.
+        """
+        for column in self._floats:
+            chunks = _ColumnChunks(footer, footer.positions[column.path])
+            if chunks.may_hold_nan():
+                self._with_nan.add(column.path)
+        for column in self._repeated:
+            count = _null_lists(footer, column.path)
+            if count is None:
+                return False
+            self._null_counts[column.path] = count
+        return True
+
+    def statistics(
+        self, footer: pq.FileMetaData | ParquetFooter, file_schema: pa.Schema | None = None
+    ) -> str:
+        """The text of ``add.stats``, from the footer that pyarrow just wrote or that was parsed.
+
+        A parsed footer knows where its columns stand; pyarrow's needs the schema of the file.
+        """
+        if file_schema is None:
+            assert isinstance(footer, ParquetFooter)
+            positions: Mapping[ColumnPath, int] = footer.positions
+        else:
+            positions = leaf_positions(file_schema)
         minima: dict[str, Any] = {}
         maxima: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
@@ -178,6 +205,15 @@ class _ColumnChunks:
             return None
         return sum(part.null_count for part in self._statistics)
 
+    def may_hold_nan(self) -> bool:
+        """Whether a bound of floats is NaN, or missing where there are values."""
+        if any(part is None for part in self._statistics):
+            return True
+        filled = [part for part in self._statistics if part.num_values]
+        return any(
+            not part.has_min_max or math.isnan(part.min_raw) or math.isnan(part.max_raw) for part in filled
+        )
+
     def bounds(self, data_type: DataType) -> tuple[Any, Any] | None:
         """The smallest and the greatest value; None where there is none or a row group does not tell."""
         if not _has_bounds(data_type) or any(part is None for part in self._statistics):
@@ -188,6 +224,19 @@ class _ColumnChunks:
         minima = (_stored(part.min_raw, data_type) for part in filled)
         maxima = (_stored(part.max_raw, data_type) for part in filled)
         return min(minima), max(maxima)
+
+
+def _null_lists(footer: ParquetFooter, path: ColumnPath) -> int | None:
+    """How many lists or maps at a path are null, by the definition levels of their first leaf."""
+    depth = len(path)
+    at, leaf = next((at, leaf) for at, leaf in enumerate(footer.columns) if leaf.path[:depth] == path)
+    level = leaf.levels[depth - 1]
+    if not level:
+        return 0
+    counts = [group.chunks[at].definition_levels for group in footer.groups]
+    if any(count is None or len(count) <= level for count in counts):
+        return None
+    return sum(sum(count[:level]) for count in counts if count is not None)
 
 
 def _leaves(

@@ -33,6 +33,18 @@ def statistics_of(file: pa.NativeFile, columns: Sequence[IndexedColumn], *, pre_
     return collector.statistics(footer, parquet.schema_arrow)
 
 
+def statistics_of_new(file: pa.NativeFile, columns: Sequence[IndexedColumn], *, pre_buffer: bool) -> str:
+    """The same for a file that parquet-java has just written with all of these columns: the footer is enough.
+
+    Rows are read only where its writer was too old to count definition levels.
+    """
+    footer = sound_footer(file)
+    collector = StatisticsCollector(columns)
+    if collector.observe_footer(footer):
+        return collector.statistics(footer)
+    return statistics_of(file, columns, pre_buffer=pre_buffer)
+
+
 def _needs_rows(column: IndexedColumn) -> bool:
     return column.data_type in (FLOAT, DOUBLE) or isinstance(column.data_type, ArrayType | MapType)
 
