@@ -24,8 +24,8 @@ from typing import Literal
 
 import msgspec
 
-from distributary.errors import InvalidInputError
 from distributary.server.signing_keys import SigningKeys, purpose_key
+from distributary.sharing.error_response import InvalidParameterError
 
 TokenKind = Literal["list", "page", "refresh", "job"]
 TokenState = Mapping[str, int | str]
@@ -35,12 +35,6 @@ LIFETIME_SECONDS = 3600
 _PURPOSE = "continuation-token"
 _MAC_BYTES = 24  # 32 letters of base64 exactly: no letter has bits that do not count
 _FORM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([A-Za-z0-9_-]{1,4096})\.([A-Za-z0-9_-]{32})")
-
-
-class InvalidContinuationTokenError(InvalidInputError):
-    """A page token or refresh token that was not issued for this request, or has expired."""
-
-    code = "INVALID_CONTINUATION_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +87,7 @@ class ContinuationTokens:
         if payload is None or payload.kind != kind or payload.scope != _scope_digest(scope):
             raise _refused(kind)
         if payload.expires <= self.now():
-            raise InvalidContinuationTokenError(f"The {_NAMES[kind]} has expired: start the query again.")
+            raise InvalidParameterError(f"The {_NAMES[kind]} has expired: start the query again.")
         return payload.state
 
     def bound(self, scope: TokenScope) -> BoundTokens:
@@ -125,8 +119,8 @@ _NAMES: Mapping[TokenKind, str] = {
 }
 
 
-def _refused(kind: TokenKind) -> InvalidContinuationTokenError:
-    return InvalidContinuationTokenError(
+def _refused(kind: TokenKind) -> InvalidParameterError:
+    return InvalidParameterError(
         f"The {_NAMES[kind]} is not one that this server issued for this request. "
         "Send it unchanged, together with the parameters of the first request."
     )

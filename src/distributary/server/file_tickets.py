@@ -1,0 +1,124 @@
+"""Signed file tickets: URLs by which a recipient reads one file of a table that lies on a local disk.
+
+A ticket is the path `/files/<head>/<file>.<mac>/<name>`. The head names the key, the recipient, the shared
+table, the policy and the expiry; the file is the path within the table in base64; the MAC (HMAC-SHA-256
+under a key for this purpose) covers both. The name at the end is for people and for readers that look at
+the suffix: it must be the file's own. Nothing of the request's path is ever joined to a directory before
+the MAC is found right.
+
+A ticket alone opens nothing: each request checks the recipient and the grant again (DESIGN, Signed file
+tickets), and the policy's digest in the head ends tickets when what is shared of the table changes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import msgspec
+import pyarrow as pa
+
+from distributary.errors import PathOutsideTableError
+from distributary.server.signing_keys import SigningKeys, purpose_key
+
+FILES_PATH = "/files"
+_PURPOSE = "file-ticket"
+_MAC_BYTES = 18  # 24 letters of base64 exactly: no letter has bits that do not count
+_HEAD = re.compile(r"([A-Za-z0-9_-]{1,64})\.([A-Za-z0-9_-]{1,1024})")
+_FILE = re.compile(r"([A-Za-z0-9_-]{1,6000})\.([A-Za-z0-9_-]{24})")
+_LOG_DIRECTORY = "_delta_log"
+
+
+class FileTicket(msgspec.Struct, frozen=True, array_like=True):
+    """What the head of a ticket says: who may read which table, under which policy, until when."""
+
+    recipient: str
+    table: str
+    policy: str
+    expires: int
+    """Milliseconds since 1970."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(FileTicket).decode
+
+
+@dataclass(frozen=True, slots=True)
+class TicketSigner:
+    """Signs many paths of one table for one recipient; the signer that answers to queries are given."""
+
+    keys: SigningKeys
+    base_url: str
+    ticket: FileTicket
+
+    @property
+    def expiration(self) -> int:
+        """When the tickets end, in milliseconds since 1970."""
+        return self.ticket.expires
+
+    def sign(self, paths: list[str] | pa.Array | pa.ChunkedArray) -> tuple[pa.Array, int]:
+        """A URL for each path in its canonical form (`storage.log_paths`), and when they expire."""
+        listed = paths if isinstance(paths, list) else paths.to_pylist()
+        key_id = self.keys.current_id
+        secret = self.keys.secret(key_id)
+        if secret is None:
+            raise LookupError(f"the key ring has no key {key_id!r}, though it is the current one")
+        head = f"{key_id}.{_base64(_encode(self.ticket))}"
+        prefix = f"{self.base_url}{FILES_PATH}/{head}/"
+        mac = hmac.new(purpose_key(secret, _PURPOSE), f"{head}/".encode(), hashlib.sha256)
+        return pa.array([prefix + _signed(mac, path) for path in listed], pa.string()), self.ticket.expires
+
+
+def _signed(mac: hmac.HMAC, path: str) -> str:
+    if path.startswith(_LOG_DIRECTORY) and path[len(_LOG_DIRECTORY) :][:1] in ("", "/"):
+        raise PathOutsideTableError(f"The log names a file of the log itself as data: {path[:200]!r}.")
+    file = _base64(path.encode())
+    copy = mac.copy()
+    copy.update(file.encode("ascii"))
+    return f"{file}.{_base64(copy.digest()[:_MAC_BYTES])}/{_shown_name(path)}"
+
+
+def verified_ticket(
+    keys: SigningKeys, head: str, file: str, name: str, now: Callable[[], float] = time.time
+) -> tuple[FileTicket, str] | None:
+    """The ticket and the path in it, where every part is as it was signed and the time has not passed."""
+    head_parts, file_parts = _HEAD.fullmatch(head), _FILE.fullmatch(file)
+    if head_parts is None or file_parts is None:
+        return None
+    secret = keys.secret(head_parts[1])
+    if secret is None:
+        return None
+    key = purpose_key(secret, _PURPOSE)
+    expected = hmac.digest(key, f"{head}/{file_parts[1]}".encode(), hashlib.sha256)[:_MAC_BYTES]
+    if not hmac.compare_digest(_base64(expected), file_parts[2]):
+        return None
+    ticket, path = _opened(head_parts[2], file_parts[1])
+    if ticket is None or ticket.expires <= now() * 1000 or name != _shown_name(path):
+        return None
+    return ticket, path
+
+
+def _opened(head: str, file: str) -> tuple[FileTicket | None, str]:
+    try:
+        return _decode(_bytes(head)), _bytes(file).decode()
+    except (binascii.Error, ValueError, msgspec.DecodeError):
+        return None, ""
+
+
+def _shown_name(path: str) -> str:
+    return quote(path.rpartition("/")[2].encode(), safe="")
+
+
+def _bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
