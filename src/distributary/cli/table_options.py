@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_SECRET = re.compile(
-    r"secret|password|token$|sas|account_key|private_key|service_account_key|customer_key|bearer"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class TableLocation:
@@ -145,9 +141,11 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _from_flags(flags: Sequence[str]) -> dict[str, str]:
+    from distributary.storage.storage_options import is_secret_option
+
     options = dict(_pair(flag, "--storage-option") for flag in flags)
     for name in options:
-        if _SECRET.search(name.lower()):
+        if is_secret_option(name):
             raise InvalidInputError(
                 f"{name} is a secret, and a command line is not the place for it: other users can read it. "
                 f"Set {name.upper()} in the environment, or use --storage-options-file"

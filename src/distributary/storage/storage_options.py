@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,10 @@ _BOOLEANS = frozenset(
         "use_fabric_endpoint",
         "use_azure_cli",
     ]
+)
+
+_SECRET = re.compile(
+    r"secret|password|token$|sas|account_key|private_key|service_account_key|customer_key|bearer"
 )
 
 
@@ -305,3 +310,8 @@ def _unknown(name: str, clouds: Iterable[Cloud]) -> InvalidInputError:
         else "see the storage docs"
     )
     return InvalidInputError(f"Unknown storage option {name!r}: {hint}")
+
+
+def is_secret_option(name: str) -> bool:
+    """Whether the value of an option must not be shown, nor stand on a command line."""
+    return _SECRET.search(name.lower()) is not None
