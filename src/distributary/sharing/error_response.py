@@ -110,6 +110,7 @@ class UnauthenticatedError(SharingError):
     """The bearer token is missing or not valid."""
 
     code = "UNAUTHENTICATED"
+    exit_code = 4
     error_code = "UNAUTHENTICATED"
 
 
@@ -117,6 +118,7 @@ class PermissionDeniedError(SharingError):
     """The recipient is known but may not do this."""
 
     code = "PERMISSION_DENIED"
+    exit_code = 4
     error_code = "PERMISSION_DENIED"
 
 
@@ -124,6 +126,7 @@ class ResourceNotFoundError(SharingError):
     """There is no such share, schema, table or query for this recipient."""
 
     code = "RESOURCE_DOES_NOT_EXIST"
+    exit_code = 3
     error_code = "RESOURCE_DOES_NOT_EXIST"
 
 
@@ -131,6 +134,7 @@ class AlreadyExistsError(SharingError):
     """A name or an idempotency key was used for something else before."""
 
     code = "RESOURCE_CONFLICT"
+    exit_code = 5
     error_code = "RESOURCE_CONFLICT"
 
 
@@ -138,6 +142,7 @@ class TooManyRequestsError(SharingError):
     """The recipient sends more than its limit; `retry_after` says in how many seconds to come back."""
 
     code = "RESOURCE_EXHAUSTED"
+    exit_code = 6
     error_code = "RESOURCE_EXHAUSTED"
 
     def __init__(self, message: str, *, retry_after: int = 1) -> None:
@@ -149,6 +154,7 @@ class ServiceUnavailableError(SharingError):
     """The server cannot answer now; `retry_after` says in how many seconds to come back."""
 
     code = "TEMPORARILY_UNAVAILABLE"
+    exit_code = 6
     error_code = "TEMPORARILY_UNAVAILABLE"
 
     def __init__(self, message: str, *, retry_after: int = 1) -> None:
