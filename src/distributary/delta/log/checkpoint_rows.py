@@ -47,6 +47,8 @@ class ParquetRows:
         self._size = size
         self._etag = etag
         self._columns: dict[tuple[str, Leaf], pa.ChunkedArray] = {}
+        self.kept: dict[str, Any] = {}
+        """What readers worked out of these rows and keep with them."""
         with self._reading():
             with self._file() as file:
                 footer = read_footer(file)
@@ -58,6 +60,11 @@ class ParquetRows:
         if problem is not None:
             raise self._corrupt(problem)
         self.num_rows = self._footer.num_rows
+
+    @property
+    def identity(self) -> str:
+        """A text that differs where the file is another one."""
+        return f"{self.path} {self._size} {self._etag} {self.num_rows}"
 
     @property
     def schema(self) -> pa.Schema:
@@ -261,6 +268,8 @@ class TableRows:
     def __init__(self, table: pa.Table) -> None:
         self._table = table
         self.num_rows: int = table.num_rows
+        self.kept: dict[str, Any] = {}
+        """What readers worked out of these rows and keep with them."""
 
     def has(self, action: str, leaf: Leaf) -> bool:
         """Whether the rows have this leaf: every leaf of an add but parsed statistics."""

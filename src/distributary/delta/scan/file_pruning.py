@@ -67,7 +67,7 @@ class FilePruner:
     def prune(self, files: FileSelection, predicate: Expression | None) -> PrunedFiles:
         """Keep the files that may match a bound predicate."""
         if predicate is None:
-            return PrunedFiles(files, _repeat(True, files.num_files), self._statistics)
+            return PrunedFiles(files, _repeat(True, files.num_files), self.statistics)
         columns = {path for path in columns_of(predicate) if path}
         stored = {path for path in columns if path[0] not in self._partitioning}
         if not stored:
@@ -75,22 +75,22 @@ class FilePruner:
         if len(stored) < len(columns):
             files = files.filter(prune(predicate, self._bounds(files, None)).may_match)
         if files.num_files > _MANY_FILES:
-            ranges = ColumnRanges(self._statistics(files), stored)
+            ranges = ColumnRanges(self.statistics(files), stored)
             files = files.filter(prune(predicate, self._bounds(files, ranges)).may_match)
-        statistics = self._statistics(files)
+        statistics = self.statistics(files)
         statistics.prepare(stored)
         return self._decided(files, prune(predicate, self._bounds(files, statistics)))
 
     def _decided(self, files: FileSelection, decision: Decision) -> PrunedFiles:
         matches = pc.filter(pa.array(decision.all_match), pa.array(decision.may_match))
-        return PrunedFiles(files.filter(decision.may_match), matches, self._statistics)
+        return PrunedFiles(files.filter(decision.may_match), matches, self.statistics)
 
     def num_records(self, files: FileSelection, texts: pa.ChunkedArray) -> pa.Array:
         """The physical rows of each file, where the texts of its statistics have been read already."""
         segments: list[StatisticsSegment] = []
         start = 0
         for block in files.blocks:
-            segments.append(_segment(block, texts.slice(start, block.num_files)))
+            segments.append(statistics_segment(block, texts.slice(start, block.num_files)))
             start += block.num_files
         return FileStatistics(segments, self._schema, self._mode).num_records
 
@@ -99,8 +99,9 @@ class FilePruner:
     ) -> SelectionBounds:
         return SelectionBounds(files, self._schema, self._partitioning, self._mode, statistics)
 
-    def _statistics(self, files: FileSelection) -> FileStatistics:
-        return FileStatistics([_segment(block) for block in files.blocks], self._schema, self._mode)
+    def statistics(self, files: FileSelection) -> FileStatistics:
+        """The statistics of files, read when they are asked for."""
+        return FileStatistics([statistics_segment(block) for block in files.blocks], self._schema, self._mode)
 
 
 class ColumnRanges:
@@ -182,7 +183,7 @@ class _StatisticsTexts:
         return (chunk for part in self._block.stream(("stats",)) for chunk in part.chunks)
 
 
-def _segment(block: FileBlock, texts: pa.ChunkedArray | None = None) -> StatisticsSegment:
+def statistics_segment(block: FileBlock, texts: pa.ChunkedArray | None = None) -> StatisticsSegment:
     """Typed statistics where every file has them, otherwise the texts (and what is typed)."""
     parsed = None
     if block.rows.has("add", ("stats_parsed", "numRecords")):
