@@ -76,6 +76,13 @@ def find_job(connection: Connection, id: str, *, recipient_id: str, table_id: st
     return None if row is None else _job_of(row)
 
 
+def has_open_jobs(connection: Connection, now: int) -> bool:
+    """Tell whether a job waits or lost its worker: a look that takes no lock."""
+    silent = and_(_J.c.state == RUNNING, _J.c.lease_until < now)
+    open_jobs = select(_J.c.id).where(or_(_J.c.state == WAITING, silent), _J.c.expires_at > now).limit(1)
+    return connection.execute(open_jobs).first() is not None
+
+
 def claim_job(
     connection: Connection, worker: str, *, now: int, lease_ms: int, most_attempts: int = 3
 ) -> QueryJob | None:

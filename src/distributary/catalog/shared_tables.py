@@ -21,6 +21,7 @@ from distributary.catalog.partition_filter import bound_filter, checked_filter
 from distributary.catalog.recipients import Recipient
 from distributary.sharing.names import check_name, name_key
 from distributary.sharing.table_policy import TablePolicy
+from distributary.storage.location import parse_root
 
 ACCESS_MODES: Final = ("url", "dir")
 LONGEST_LOCATION: Final = 4096
@@ -90,8 +91,11 @@ def _policy_of(row: Any, recipient: Recipient | None) -> TablePolicy:
 
 def checked_policy(policy: TablePolicy) -> TablePolicy:
     """Give a policy back in its stored form, or say which rule it breaks."""
-    for location in (policy.location, *policy.auxiliary_locations):
-        _check_location(location)
+    policy = msgspec.structs.replace(
+        policy,
+        location=canonical_location(policy.location),
+        auxiliary_locations=tuple(canonical_location(root) for root in policy.auxiliary_locations),
+    )
     if len(policy.auxiliary_locations) > MOST_AUXILIARY_LOCATIONS:
         raise InvalidEntryError(f"a table has at most {MOST_AUXILIARY_LOCATIONS} auxiliary locations")
     if not 0 <= policy.start_version < 2**63:
@@ -153,9 +157,14 @@ def delete_table(connection: Connection, table: SharedTable) -> None:
     connection.execute(delete(sql.schemas).where(sql.schemas.c.id == table.schema_id, ~left))
 
 
-def _check_location(location: str) -> None:
-    if not location or len(location) > LONGEST_LOCATION or "\x00" in location:
-        raise InvalidEntryError(f"a location is a path or URI of 1 to {LONGEST_LOCATION} characters")
+def canonical_location(text: str) -> str:
+    """Give the one form of a location: an absolute path of the local disk, or a URI."""
+    if len(text) > LONGEST_LOCATION:
+        raise InvalidEntryError(f"a location is a path or URI of at most {LONGEST_LOCATION} characters")
+    place = parse_root(text)
+    if place.scheme == "memory":
+        raise InvalidEntryError("a table in memory cannot be shared: other processes do not see it")
+    return f"/{place.path}" if place.scheme == "file" else place.uri
 
 
 def _columns(table: SharedTable) -> dict[str, Any]:

@@ -166,14 +166,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return "Settings(…)"
 
     @property
+    def base_url(self) -> str:
+        """The URL by which recipients reach the server, without the prefix and a slash at its end."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        scheme = "http" if self.tls.certificate is None else "https"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{self.port}"
+
+    @property
     def endpoint(self) -> str:
         """The URL that goes into profile files."""
-        base = self.public_url
-        if base is None:
-            scheme = "http" if self.tls.certificate is None else "https"
-            host = f"[{self.host}]" if ":" in self.host else self.host
-            base = f"{scheme}://{host}:{self.port}"
-        return base.rstrip("/") + self.prefix
+        return self.base_url + self.prefix
+
+    @property
+    def key_path(self) -> Path:
+        """The key file."""
+        return Path(self.key_file)
 
     @property
     def cache_folder(self) -> Path:
