@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,10 +17,22 @@ from distributary.delta.log.active_files import FileSelection
 from distributary.delta.schema.arrow_schema import delta_schema
 from distributary.delta.schema.column_mapping import ColumnMappingMode
 from distributary.delta.schema.data_types import StructField, StructType, schema_to_json
+from distributary.delta.schema.schema_edits import rewrite_fields
 from distributary.spark.hadoop_paths import hadoop_uri, index_paths
 from distributary.spark.index_blob import encode_columns, hand_over
-from distributary.spark.jvm import java_schema, new_instance, parquet_format, relation_frame
+from distributary.spark.jvm import (
+    java_schema,
+    new_instance,
+    parquet_format,
+    relation_frame,
+    start_callbacks,
+)
+from distributary.spark.skipping_statistics import SkippingStatistics
 from distributary.storage.object_store import ObjectStore
+
+# Dates and times of files whose writer is not Spark are of the calendar that Delta prescribes.
+READ_OPTIONS: Final = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+_SHOWN_METADATA: Final = frozenset({"comment", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +43,20 @@ class FileList:
     sizes: pa.ChunkedArray
     modified: pa.ChunkedArray
     constants: Mapping[str, pa.Array] = field(default_factory=dict[str, pa.Array])
+    statistics: SkippingStatistics | None = None
     identity: str | None = None
 
     @classmethod
     def of(
-        cls, files: FileSelection, constants: Mapping[str, pa.Array], identity: str | None = None
+        cls,
+        files: FileSelection,
+        constants: Mapping[str, pa.Array],
+        statistics: SkippingStatistics | None = None,
+        identity: str | None = None,
     ) -> FileList:
         """The files of a snapshot."""
         path, size, modified = (files.column(name) for name in ("path", "size", "modificationTime"))
-        return cls(path, size, modified, constants, identity)
+        return cls(path, size, modified, constants, statistics, identity)
 
     def blob(self, store: ObjectStore) -> bytes:
         """The list as the file index of the JVM reads it."""
@@ -50,21 +68,40 @@ def read_files(
     spark: SparkSession, store: ObjectStore, schema: StructType, mode: ColumnMappingMode, files: FileList
 ) -> DataFrame:
     """The rows of files: the columns of the schema that are not constant, then the constant ones."""
-    del mode
     data = StructType(tuple(column for column in schema.fields if column.name not in files.constants))
     constant = StructType(
-        tuple(_constant_field(schema, name, files.constants[name]) for name in files.constants)
+        tuple(_constant_field(schema, name, values) for name, values in files.constants.items())
     )
-    data_json, constant_json = schema_to_json(_shown(data)), schema_to_json(_shown(constant))
-    index = new_instance(
+    return relation_frame(
+        spark,
+        file_index(spark, store, files, constant),
+        schema_to_json(shown_schema(constant)),
+        schema_to_json(shown_schema(data)),
+        _file_format(spark, data, mode),
+        READ_OPTIONS,
+    )
+
+
+def file_index(spark: SparkSession, store: ObjectStore, files: FileList, constant: StructType) -> Any:
+    """The JVM's index of the files, whose constant columns have these types."""
+    if files.statistics is not None:
+        start_callbacks(spark)
+    return new_instance(
         spark,
         "SnapshotFileIndex",
         hadoop_uri(store.root),
         files.identity,
         hand_over(files.blob(store)),
-        java_schema(spark, constant_json),
+        java_schema(spark, schema_to_json(shown_schema(constant))),
+        files.statistics,
     )
-    return relation_frame(spark, index, constant_json, data_json, parquet_format(spark), {})
+
+
+def _file_format(spark: SparkSession, data: StructType, mode: ColumnMappingMode) -> Any:
+    if mode is ColumnMappingMode.NONE:
+        return parquet_format(spark)
+    by_id = mode is ColumnMappingMode.ID
+    return new_instance(spark, "MappedParquetFormat", java_schema(spark, schema_to_json(data)), by_id)
 
 
 def _constant_field(schema: StructType, name: str, values: pa.Array) -> StructField:
@@ -74,5 +111,11 @@ def _constant_field(schema: StructType, name: str, values: pa.Array) -> StructFi
     return delta_schema(pa.schema([pa.field(name, values.type)])).fields[0]
 
 
-def _shown(schema: StructType) -> StructType:
-    return StructType(tuple(StructField(column.name, column.data_type) for column in schema.fields))
+def shown_schema(schema: StructType) -> StructType:
+    """A schema as a reader sees it: without what Delta keeps in metadata for itself."""
+    return rewrite_fields(schema, _shown_field)
+
+
+def _shown_field(column: StructField) -> StructField:
+    kept = {key: value for key, value in column.metadata.items() if key in _SHOWN_METADATA}
+    return StructField(column.name, column.data_type, column.nullable, kept)

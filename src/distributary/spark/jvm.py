@@ -18,7 +18,18 @@ from distributary.spark.errors import UnsupportedSparkError
 
 PACKAGE: Final = "distributary"
 # In the order in which they need each other.
-SOURCES: Final = ("FileColumn", "PartitionTest", "SnapshotFileIndex")
+SOURCES: Final = (
+    "FileColumn",
+    "FileColumns",
+    "ColumnStatistics",
+    "FileStatistics",
+    "PartitionTest",
+    "FileTest",
+    "SkippingRules",
+    "SnapshotFileIndex",
+    "PhysicalNames",
+    "MappedParquetFormat",
+)
 
 _lock = threading.Lock()
 # One class loader a JVM, kept by the gateway's own identity; a process has one JVM, tests may restart it.
@@ -55,7 +66,15 @@ def java_class(spark: SparkSession, name: str) -> Any:
 def new_instance(spark: SparkSession, name: str, *arguments: Any) -> Any:
     """An object of one of our classes, which have one constructor each."""
     constructor = java_class(spark, name).getConstructors()[0]
-    return constructor.newInstance(java_array(spark, arguments))
+    # A list, since a Python object that the JVM is to call cannot be put into an array of py4j.
+    return constructor.newInstance(java_list(spark, arguments).toArray())
+
+
+def start_callbacks(spark: SparkSession) -> None:
+    """Let the JVM call Python objects that say which interface they implement; safe to call again."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    ensure_callback_server_started(_gateway(spark))
 
 
 def _compiled(jvm: Any) -> Any:
@@ -75,21 +94,17 @@ def _gateway(spark: SparkSession) -> Any:
     return spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
 
 
-def java_array(spark: SparkSession, values: Iterable[Any]) -> Any:
-    """An Object[]."""
-    items = list(values)
-    array: Any = _gateway(spark).new_array(jvm_of(spark).java.lang.Object, len(items))
-    for at, item in enumerate(items):
-        array[at] = item
-    return array
+def java_list(spark: SparkSession, values: Iterable[Any]) -> Any:
+    """A java.util.ArrayList."""
+    items = jvm_of(spark).java.util.ArrayList()
+    for value in values:
+        items.add(value)
+    return items
 
 
 def scala_seq(spark: SparkSession, values: Iterable[Any]) -> Any:
     """An immutable scala Seq."""
-    items = jvm_of(spark).java.util.ArrayList()
-    for value in values:
-        items.add(value)
-    return jvm_of(spark).scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
+    return jvm_of(spark).scala.jdk.javaapi.CollectionConverters.asScala(java_list(spark, values)).toSeq()
 
 
 def scala_map(spark: SparkSession, values: Mapping[str, str]) -> Any:
@@ -105,8 +120,12 @@ def _module(package: Any, name: str) -> Any:
 
 
 def java_schema(spark: SparkSession, schema_json: str) -> Any:
-    """Spark's own StructType of the JSON text of a schema."""
-    return jvm_of(spark).org.apache.spark.sql.types.DataType.fromJson(schema_json)
+    """Spark's own StructType of the JSON text of a schema, all of it nullable.
+
+    Spark trusts a column that is said to have no nulls. A file that breaks that promise, or that was written
+    before the column was added, would then be read wrongly.
+    """
+    return jvm_of(spark).org.apache.spark.sql.types.DataType.fromJson(schema_json).asNullable()
 
 
 def expression_of(spark: SparkSession, column: Column) -> Any:

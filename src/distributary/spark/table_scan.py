@@ -22,6 +22,7 @@ from distributary.delta.scan.table_scan import file_access, partition_column
 from distributary.delta.table import DeltaTable
 from distributary.spark.deletion_vector_filter import read_deleted_rows
 from distributary.spark.file_relation import FileList, read_files
+from distributary.spark.skipping_statistics import SkippingStatistics
 from distributary.storage.object_store import ObjectStore
 
 FILE_ORDINAL: Final = "__distributary_file"
@@ -66,7 +67,10 @@ def scan_snapshot(
     if deleted is not None:
         constants |= {_BASE: deleted.bases, _LAST: deleted.lasts}
     identity = f"{store.root}@{snapshot.version}" if files is None and not positions else None
-    listed = FileList.of(selected, constants, identity)
+    statistics = SkippingStatistics(
+        selected, snapshot.schema, snapshot.metadata.partitioning, snapshot.mapping_mode
+    )
+    listed = FileList.of(selected, constants, statistics, identity)
     frame = read_files(spark, store, snapshot.schema, snapshot.mapping_mode, listed)
     row = frame.metadataColumn("_metadata")["row_index"]
     if deleted is not None:

@@ -1,19 +1,16 @@
 package distributary;
 
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.nio.file.Files;
-import java.nio.file.Paths;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.BiFunction;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
 import org.apache.spark.sql.types.StructType;
-import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
@@ -21,10 +18,13 @@ import scala.collection.mutable.ArrayBuffer;
  * The files of one snapshot of a Delta table, for Spark's own Parquet reader.
  *
  * <p>Nothing is ever listed: the files come from the log, as columns (path, size, time, one column for each
- * partition column). A file becomes an object only when it survives the filters of a query.
+ * partition column). A file becomes an object only when it survives the filters of a query: those over
+ * partition columns, evaluated exactly, and those over data columns, decided by statistics.
  */
 public class SnapshotFileIndex implements FileIndex {
   private static final long BLOCK_SIZE = 128L << 20;
+  // When partition filters leave less than this part of the files, only their statistics are asked for.
+  private static final int FEW = 4;
 
   private final String root;
   private final String identity;
@@ -34,25 +34,29 @@ public class SnapshotFileIndex implements FileIndex {
   private final FileColumn size;
   private final FileColumn modified;
   private final FileColumn[] partition;
+  private final FileStatistics statistics;
   private final long totalBytes;
 
   /**
    * @param root path text of the table, below which relative paths lie
    * @param identity what tells equal lists apart from others, or null where this list equals only itself
-   * @param files the columns as bytes, or the name of a file that holds them and is deleted here
+   * @param files the columns: as bytes, or the name of a file that holds them
+   * @param statistics gives the statistics of columns, see FileStatistics; null where there are none
    */
-  public SnapshotFileIndex(String root, String identity, Object files, StructType partitionSchema) throws Exception {
+  public SnapshotFileIndex(
+      String root, String identity, Object files, StructType partitionSchema, BiFunction statistics) {
     this.root = root;
     this.identity = identity;
     this.partitionSchema = partitionSchema;
-    ByteBuffer source = open(files);
-    count = source.getInt();
-    path = new FileColumn(source);
-    size = new FileColumn(source);
-    modified = new FileColumn(source);
+    this.statistics = new FileStatistics(statistics);
+    FileColumns columns = FileColumns.open(files);
+    count = columns.count;
+    path = columns.next();
+    size = columns.next();
+    modified = columns.next();
     partition = new FileColumn[partitionSchema.fields().length];
     for (int at = 0; at < partition.length; at++) {
-      partition[at] = new FileColumn(source);
+      partition[at] = columns.next();
     }
     long total = 0;
     for (int file = 0; file < count; file++) {
@@ -61,38 +65,61 @@ public class SnapshotFileIndex implements FileIndex {
     totalBytes = total;
   }
 
-  private static ByteBuffer open(Object files) throws Exception {
-    byte[] bytes;
-    if (files instanceof byte[]) {
-      bytes = (byte[]) files;
-    } else {
-      bytes = Files.readAllBytes(Paths.get((String) files));
-      Files.delete(Paths.get((String) files));
-    }
-    return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-  }
-
   public Seq rootPaths() {
     ArrayBuffer paths = new ArrayBuffer();
     paths.append(new Path(root + "/"));
     return paths.toSeq();
   }
 
+  /** The files that may hold rows which satisfy the filters, those of equal partition values together. */
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
-    PartitionTest wanted = new PartitionTest(partitionFilters, partitionSchema, partition);
+    int[] kept = keptFiles(partitionFilters, dataFilters);
     Map directories = new LinkedHashMap();
-    for (int file = 0; file < count; file++) {
-      if (wanted.matches(file)) {
-        GenericInternalRow values = values(file);
-        ArrayList files = (ArrayList) directories.get(values);
-        if (files == null) {
-          files = new ArrayList();
-          directories.put(values, files);
-        }
-        files.add(status(file));
+    for (int at = 0; at < kept.length; at++) {
+      GenericInternalRow values = values(kept[at]);
+      ArrayList files = (ArrayList) directories.get(values);
+      if (files == null) {
+        files = new ArrayList();
+        directories.put(values, files);
       }
+      files.add(status(kept[at]));
     }
     return found(directories);
+  }
+
+  /** The positions of these files, for callers who know them by position. */
+  public int[] keptFiles(Seq partitionFilters, Seq dataFilters) {
+    PartitionTest wanted = new PartitionTest(partitionFilters, partitionSchema, partition);
+    int[] candidates = new int[count];
+    int found = 0;
+    for (int file = 0; file < count; file++) {
+      if (wanted.matches(file)) {
+        candidates[found++] = file;
+      }
+    }
+    return dataFilters.isEmpty() ? Arrays.copyOf(candidates, found) : useful(candidates, found, dataFilters);
+  }
+
+  /** Those of the first so many candidates that may hold rows which satisfy the filters. */
+  private int[] useful(int[] candidates, int found, Seq dataFilters) {
+    SkippingRules rules = new SkippingRules(partitionSchema, partition);
+    byte[] few = found > count / FEW ? null : bits(candidates, found);
+    FileTest test = rules.all(dataFilters, statistics.with(rules.columns(dataFilters), few));
+    int kept = 0;
+    for (int at = 0; at < found; at++) {
+      if (test.mayMatch(candidates[at])) {
+        candidates[kept++] = candidates[at];
+      }
+    }
+    return Arrays.copyOf(candidates, kept);
+  }
+
+  private byte[] bits(int[] files, int found) {
+    byte[] bits = new byte[(count + 7) / 8];
+    for (int at = 0; at < found; at++) {
+      bits[files[at] >> 3] |= (byte) (1 << (files[at] & 7));
+    }
+    return bits;
   }
 
   private static Seq found(Map directories) {
