@@ -79,11 +79,12 @@ async def deliver(
     *,
     head: bool = False,
     patience: Patience = Patience(),  # noqa: B008  # a frozen value
+    also: Headers = (),
 ) -> Delivery:
-    """Send an answer; `head` sends its headers only."""
+    """Send an answer with further headers; `head` sends the headers only."""
     if isinstance(answer, StreamedAnswer):
-        return await _deliver_stream(answer, receive, send, None if head else patience)
-    headers = [*answer.headers, (b"content-length", str(len(answer.body)).encode())]
+        return await _deliver_stream(answer, receive, send, None if head else patience, also)
+    headers = [*answer.headers, *also, (b"content-length", str(len(answer.body)).encode())]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     body = b"" if head else answer.body
     await send({"type": "http.response.body", "body": body, "more_body": False})
@@ -91,9 +92,9 @@ async def deliver(
 
 
 async def _deliver_stream(
-    answer: StreamedAnswer, receive: Receive, send: Send, patience: Patience | None
+    answer: StreamedAnswer, receive: Receive, send: Send, patience: Patience | None, also: Headers
 ) -> Delivery:
-    headers = list(answer.headers)
+    headers = [*answer.headers, *also]
     if answer.length is not None:
         headers.append((b"content-length", str(answer.length).encode()))
     try:

@@ -19,7 +19,7 @@ import hmac
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -64,11 +64,14 @@ class ContinuationTokens:
 
     keys: SigningKeys
     now: Callable[[], float] = time.time
+    longest: Mapping[TokenKind, int] = field(default_factory=dict[TokenKind, int])
+    """How many seconds tokens of a kind live at most; an hour where nothing is said."""
 
     def issue(
         self, kind: TokenKind, scope: TokenScope, state: TokenState, lifetime: int = LIFETIME_SECONDS
     ) -> str:
         """A token for the state of an answer."""
+        lifetime = min(lifetime, self.longest.get(kind, LIFETIME_SECONDS))
         key_id = self.keys.current_id
         secret = self.keys.secret(key_id)
         if secret is None:

@@ -109,12 +109,11 @@ def is_unexpected(error: BaseException) -> bool:
     return not isinstance(error, DistributaryError)
 
 
-def error_headers(error: SharingError, request_id: str) -> list[tuple[bytes, bytes]]:
+def error_headers(error: SharingError) -> list[tuple[bytes, bytes]]:
     """The headers of an error's answer."""
     headers = [
         (b"content-type", ERROR_CONTENT_TYPE.encode()),
         (b"cache-control", b"no-store"),
-        (b"x-request-id", request_id.encode()),
     ]
     if isinstance(error, UnauthenticatedError):
         headers.append((b"www-authenticate", _challenge(error).encode()))

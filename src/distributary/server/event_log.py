@@ -19,14 +19,17 @@ import msgspec
 
 FLUSH_SECONDS: Final = 0.2
 _LONGEST_TEXT: Final = 300
+_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 _encode = msgspec.json.Encoder().encode
 
 
 class EventLog:
     """Writes events; `close` writes what is left."""
 
-    def __init__(self, stream: BinaryIO | None = None) -> None:
+    def __init__(self, stream: BinaryIO | None = None, *, level: str = "info", as_text: bool = False) -> None:
         self._stream = sys.stderr.buffer if stream is None else stream
+        self._least = _LEVELS.index(level)
+        self._render = _text_line if as_text else _encode
         self._lines: list[bytes] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -35,10 +38,12 @@ class EventLog:
 
     def write(self, event: str, *, level: str = "info", **fields: Any) -> None:
         """Note an event; fields without a value are left out, long texts are cut."""
+        if _LEVELS.index(level) < self._least:
+            return
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         entry: dict[str, Any] = {"time": now, "level": level, "event": event}
         entry.update((name, _shown(value)) for name, value in fields.items() if value is not None)
-        self._lines.append(_encode(entry))
+        self._lines.append(self._render(entry))
 
     def error(self, event: str, error: BaseException, **fields: Any) -> None:
         """Note an error with where it came from: files and lines, no values of variables."""
@@ -69,22 +74,33 @@ class EventLog:
             self.flush()
 
 
-class ForwardedLogs(logging.Handler):
-    """Puts what libraries log through `logging` into the event log."""
+class JsonLines(logging.Formatter):
+    """Writes what libraries log through `logging` in the same form."""
 
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(logging.WARNING)
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Note one record."""
-        self._log.write(
-            "log", level=record.levelname.lower(), logger=record.name, message=record.getMessage()
-        )
+    def format(self, record: logging.LogRecord) -> str:
+        """One record as one line."""
+        now = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        entry = {
+            "time": now.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": "log",
+            "logger": record.name,
+            "message": _shown(record.getMessage()),
+        }
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            entry["error"] = f"{type(error).__name__}: {_shown(str(error))}"
+        return _encode(entry).decode()
 
 
 def _frames(error: BaseException) -> traceback.StackSummary:
     return traceback.extract_tb(error.__traceback__)
+
+
+def _text_line(entry: dict[str, Any]) -> bytes:
+    """The same for people: values are still JSON, so that a line stays a line."""
+    rest = b" ".join(name.encode() + b"=" + _encode(value) for name, value in list(entry.items())[3:])
+    return f"{entry['time']} {entry['level']} {entry['event']} ".encode() + rest
 
 
 def _shown(value: Any) -> Any:

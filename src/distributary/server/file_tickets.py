@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from distributary.errors import PathOutsideTableError
 from distributary.server.signing_keys import SigningKeys, purpose_key
+from distributary.sharing.table_policy import TablePolicy
 
 FILES_PATH = "/files"
 _PURPOSE = "file-ticket"
@@ -42,12 +43,18 @@ class FileTicket(msgspec.Struct, frozen=True, array_like=True):
     recipient: str
     table: str
     policy: str
+    """The beginning of the policy's digest."""
     expires: int
     """Milliseconds since 1970."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(FileTicket).decode
+
+
+def short_digest(policy: TablePolicy) -> str:
+    """What a ticket holds of a policy: enough to notice that it changed."""
+    return policy.digest[:16]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""One file per group of endpoints: from a request and its caller to an answer."""

@@ -1,0 +1,165 @@
+"""Reads of a table's data and changes, at once or asynchronously (REST-170 to REST-179, A4 to A8).
+
+The heavy part runs on the query threads, a piece at a time in turn, so streams of many recipients advance
+together. Each recipient has a bounded number of queries running in a worker. What was read is audited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from distributary.server.answers import Answer, StreamedAnswer, whole_or_streamed
+from distributary.server.observability import QUERIES
+from distributary.server.query_answer import ClientWishes, QueryAnswer
+from distributary.server.read_audit import read_event
+from distributary.server.request import check_json_depth
+from distributary.server.table_answers import Asked
+from distributary.sharing.capabilities import (
+    CAPABILITIES_HEADER,
+    FILE_ID_HASH_HEADER,
+    parse_capabilities,
+    parse_file_id_hash,
+)
+from distributary.sharing.error_response import InvalidParameterError, SharingError
+from distributary.sharing.query_request import (
+    parse_changes_request,
+    parse_poll_request,
+    parse_query_request,
+)
+
+if TYPE_CHECKING:
+    from distributary.server.routes import Call
+    from distributary.server.service import Service
+
+_LONGEST_KEY: Final = 255
+
+
+async def table_query(service: Service, call: Call) -> Answer | StreamedAnswer:
+    """The files of a table; for a client that asks for it, by a job that runs in the background."""
+    body = await json_body(service, call)
+    request, wishes = parse_query_request(body), wishes_of(call)
+    asked = await asked_about(service, call)
+    if not wishes.capabilities.async_query:
+        return await answered(
+            service, call, asked, "query", lambda: service.tables.query(asked, request, wishes)
+        )
+    key = request.idempotency_key
+    if not key or len(key) > _LONGEST_KEY:
+        raise InvalidParameterError("An asynchronous query needs an idempotencyKey of 1 to 255 characters.")
+    return await answered(
+        service, call, asked, "query", lambda: service.jobs.submit(asked, key, request, wishes)
+    )
+
+
+async def poll_query(service: Service, call: Call) -> Answer | StreamedAnswer:
+    """The state of an asynchronous query: pending, failed, or its answer."""
+    poll = parse_poll_request(await json_body(service, call))
+    wishes = wishes_of(call)
+    asked = await asked_about(service, call)
+    query_id = call.names["queryId"]
+    return await answered(
+        service, call, asked, "query", lambda: service.jobs.answer(asked, query_id, poll, wishes)
+    )
+
+
+async def table_changes(service: Service, call: Call) -> Answer | StreamedAnswer:
+    """The change data feed of a table."""
+    request, wishes = parse_changes_request(call.request.parameters()), wishes_of(call)
+    asked = await asked_about(service, call)
+    return await answered(
+        service, call, asked, "changes", lambda: service.tables.changes(asked, request, wishes)
+    )
+
+
+async def asked_about(service: Service, call: Call) -> Asked:
+    """The table that a request names, as its caller may see it."""
+    names = call.names
+    table = await service.table(call.recipient, names["share"], names["schema"], names["table"])
+    return Asked(call.recipient, table)
+
+
+def wishes_of(call: Call) -> ClientWishes:
+    """What the client says in its headers."""
+    headers = call.request.headers
+    return ClientWishes(
+        parse_capabilities(headers.get(CAPABILITIES_HEADER)),
+        parse_file_id_hash(headers.get(FILE_ID_HASH_HEADER)),
+    )
+
+
+async def json_body(service: Service, call: Call) -> bytes:
+    """The body of a request, not too large and not too deep."""
+    limits = service.settings.limits
+    body = await call.request.body(limits.body_bytes, limits.body_seconds)
+    check_json_depth(body, limits.json_depth)
+    return body
+
+
+async def answered(
+    service: Service, call: Call, asked: Asked, kind: str, work: Callable[[], QueryAnswer]
+) -> Answer | StreamedAnswer:
+    """Do the work on a query thread, within the recipient's places, and note what was read."""
+    if service.audit is not None:
+        await service.audit.admit()
+    service.queries.enter(asked.recipient.id)
+    leave = partial(service.queries.leave, asked.recipient.id)
+    try:
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(service.query_threads, _made, service, work, leave)
+    except BaseException as error:
+        leave()
+        _note(service, call, asked, kind, error)
+        raise
+    if isinstance(answer[0], Answer):
+        leave()
+    _note(service, call, asked, kind, answer[1])
+    return answer[0]
+
+
+def _made(
+    service: Service, work: Callable[[], QueryAnswer], leave: Callable[[], None]
+) -> tuple[Answer | StreamedAnswer, QueryAnswer]:
+    made = work()
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in made.headers]
+    headers.append((b"cache-control", b"no-store"))
+    answer = whole_or_streamed(made.status, headers, made.chunks, service.query_threads)
+    if isinstance(answer, Answer):
+        return answer, made
+
+    def release() -> None:
+        try:
+            answer.release()
+        finally:
+            leave()
+
+    streamed = StreamedAnswer(
+        answer.status, answer.headers, answer.pieces, answer.executor, answer.length, release
+    )
+    return streamed, made
+
+
+def _note(service: Service, call: Call, asked: Asked, kind: str, result: QueryAnswer | BaseException) -> None:
+    """Count and audit an answer."""
+    details: dict[str, int | str] = {"request_id": call.request.id, "address": call.request.address}
+    if isinstance(result, QueryAnswer):
+        outcome = "allowed"
+        details["version"] = result.version
+        if result.num_files is not None:
+            details["files"] = result.num_files
+    else:
+        refused = isinstance(result, SharingError) and result.status < 500
+        outcome = "denied" if refused else "failed"
+        details["error"] = result.error_code if isinstance(result, SharingError) else "INTERNAL_ERROR"
+    QUERIES.labels(kind, outcome).inc()
+    if service.audit is not None:
+        event = read_event(
+            action=f"table.{kind}",
+            recipient=asked.recipient.name,
+            target=asked.table.full_name,
+            outcome=outcome,
+            details=details,
+        )
+        service.audit.note(event)
