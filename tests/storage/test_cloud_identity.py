@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from distributary.storage.cloud_identity import aws_identity
+from distributary.storage.cloud_identity import aws_identity, aws_keys
 from distributary.storage.storage_options import AWS, read_options
 
 PROCESS = """
@@ -31,7 +31,7 @@ def test_botocore_credentials_are_refreshed_before_they_expire(tmp_path, monkeyp
     config.write_text(f"[profile p]\ncredential_process = {sys.executable} {script}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    provide = aws_identity(read_options(AWS, {"profile": "p"}, {}))
+    provide = aws_identity(aws_keys(read_options(AWS, {"profile": "p"}, {})))
     assert provide is not None
     first, second = provide(), provide()
     assert first["token"] == "t"
@@ -39,10 +39,26 @@ def test_botocore_credentials_are_refreshed_before_they_expire(tmp_path, monkeyp
     assert first["expires_at"] < datetime.now(UTC) + timedelta(minutes=6)
 
 
+def test_keys_say_when_they_end_and_show_no_secret(tmp_path, monkeypatch):
+    pytest.importorskip("botocore")
+    script = tmp_path / "process.py"
+    end = datetime.now(UTC) + timedelta(minutes=60)
+    script.write_text(PROCESS.format(state=str(tmp_path / "state"), expiration=json.dumps(end.isoformat())))
+    config = tmp_path / "config"
+    config.write_text(f"[profile p]\ncredential_process = {sys.executable} {script}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    source = aws_keys(read_options(AWS, {"profile": "p"}, {}))
+    assert source is not None
+    keys = source()
+    assert keys.expires_at is not None
+    assert abs(keys.expires_at - end) < timedelta(seconds=2)
+    assert "key1" not in repr(keys)
+
+
 def test_keys_of_the_options_do_not_expire():
-    provide = aws_identity(
-        read_options(AWS, {"access_key_id": "a", "secret_access_key": "b", "token": "c"}, {})
-    )
+    options = read_options(AWS, {"access_key_id": "a", "secret_access_key": "b", "token": "c"}, {})
+    provide = aws_identity(aws_keys(options))
     assert provide is not None
     assert provide() == {
         "access_key_id": "a",
@@ -53,4 +69,4 @@ def test_keys_of_the_options_do_not_expire():
 
 
 def test_anonymous_reading_needs_no_identity():
-    assert aws_identity(read_options(AWS, {"skip_signature": "true"}, {})) is None
+    assert aws_identity(aws_keys(read_options(AWS, {"skip_signature": "true"}, {}))) is None

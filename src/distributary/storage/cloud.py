@@ -30,6 +30,7 @@ from distributary.errors import (
 )
 from distributary.storage.base_store import ObjectMeta, ObjectStore, Reopen, checked_key
 from distributary.storage.cloud_errors import is_beyond_end, is_conflict, typed_error
+from distributary.storage.cloud_identity import KeySource
 from distributary.storage.location import Location
 from distributary.storage.ranged_file import READ_AHEAD, RangedFile
 
@@ -52,9 +53,12 @@ class CloudStore(ObjectStore):
         max_concurrency: int,
         allowed_roots: Sequence[str],
         reopen: Reopen,
+        keys: KeySource | None = None,
     ) -> None:
         super().__init__(location, allowed_roots, reopen)
         self._client = client
+        self.keys = keys
+        """The keys that sign requests to S3, where they are known here."""
         self._max_concurrency = max_concurrency
         self._prefix = f"{location.path}/" if location.path else ""
 
@@ -62,6 +66,15 @@ class CloudStore(ObjectStore):
     def bucket(self) -> str:
         endpoint = self._client.config.get("endpoint", "")
         return f"{super().bucket} {endpoint}"
+
+    @property
+    def client(self) -> Any:
+        """obstore's own store."""
+        return self._client
+
+    def object_key(self, path: str) -> str:
+        """The key of an object in its bucket."""
+        return self._key(path)
 
     def get(self, path: str) -> bytes:
         key = self._key(path)

@@ -17,7 +17,9 @@ from distributary.errors import InvalidInputError
 from distributary.storage.base_store import Reopen
 from distributary.storage.cloud import CloudStore
 from distributary.storage.cloud_identity import (
+    KeySource,
     aws_identity,
+    aws_keys,
     azure_identity,
     botocore_session,
     google_identity,
@@ -48,13 +50,13 @@ def open_cloud(
         )
     client_of = {"s3": _s3, "gs": _gcs}.get(location.scheme, _azure)
     options = read_options(CLOUDS[location.scheme], given)
-    settled, client = client_of(location, options)
-    return CloudStore(settled, client, options.max_concurrency, allowed_roots, reopen)
+    keys = aws_keys(options) if location.scheme == "s3" else None
+    settled, client = client_of(location, options, keys)
+    return CloudStore(settled, client, options.max_concurrency, allowed_roots, reopen, keys)
 
 
-def _s3(location: Location, options: StorageOptions) -> tuple[Location, S3Store]:
+def _s3(location: Location, options: StorageOptions, keys: KeySource | None) -> tuple[Location, S3Store]:
     config: Any = {name: value for name, value in options.config(AWS.names).items() if name not in _KEYS}
-    provider = aws_identity(options)
     for name, value in _of_profile(options).items():
         config.setdefault(name, value)
     config.setdefault("region", "us-east-1")
@@ -64,7 +66,7 @@ def _s3(location: Location, options: StorageOptions) -> tuple[Location, S3Store]
         config=config,
         client_options=_client_options(options, config.get("endpoint")),
         retry_config=_NO_RETRIES,
-        credential_provider=provider,
+        credential_provider=aws_identity(keys),
     )
     return location, client
 
@@ -81,8 +83,8 @@ def _of_profile(options: StorageOptions) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _azure(location: Location, options: StorageOptions) -> tuple[Location, AzureStore]:
-    container, _, host = location.authority.partition("@")
+def _azure(location: Location, options: StorageOptions, _: KeySource | None) -> tuple[Location, AzureStore]:
+    container, _at, host = location.authority.partition("@")
     account = host.partition(".")[0] or options.get("account_name")
     if options.flag("use_emulator"):
         account = account or "devstoreaccount1"
@@ -102,7 +104,7 @@ def _azure(location: Location, options: StorageOptions) -> tuple[Location, Azure
     return Location("abfss", f"{container}@{host or account + _AZURE_HOST}", location.path), client
 
 
-def _gcs(location: Location, options: StorageOptions) -> tuple[Location, GCSStore]:
+def _gcs(location: Location, options: StorageOptions, _: KeySource | None) -> tuple[Location, GCSStore]:
     config: Any = options.config(GOOGLE.names)
     client = GCSStore(
         location.authority,

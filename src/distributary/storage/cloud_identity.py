@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,22 @@ from distributary.storage.storage_options import StorageOptions
 
 CredentialProvider = Callable[[], Any]
 
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AwsKeys:
+    """Keys that sign requests, and when they end (None: never, or nobody knows)."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str | None = None
+    expires_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"AwsKeys(expires_at={self.expires_at})"
+
+
+KeySource = Callable[[], AwsKeys]
+
 # botocore refreshes credentials that have less than ten minutes left, whenever it is asked.
 _ASK_AGAIN = timedelta(minutes=5)
 _AZURE_KEYS = ("account_key", "sas_key", "token", "client_secret", "federated_token_file", "msi_endpoint")
@@ -28,7 +45,7 @@ _GOOGLE_KEYS = ("service_account", "service_account_key", "bearer_token", "appli
 _GOOGLE_DEFAULT = ".config/gcloud/application_default_credentials.json"
 
 
-def aws_identity(options: StorageOptions) -> CredentialProvider | None:
+def aws_keys(options: StorageOptions) -> KeySource | None:
     """Keys of the options or environment, else a profile or the machine's identity through botocore."""
     if options.flag("skip_signature"):
         return None
@@ -39,6 +56,23 @@ def aws_identity(options: StorageOptions) -> CredentialProvider | None:
     if credentials is None and options.get("profile"):
         raise InvalidInputError(f"The AWS profile {options.get('profile')!r} has no credentials")
     return None if credentials is None else _from_botocore(credentials)
+
+
+def aws_identity(keys: KeySource | None) -> CredentialProvider | None:
+    """The same keys for obstore, which is made to ask again every few minutes where they can end."""
+    if keys is None:
+        return None
+
+    def provide() -> dict[str, Any]:
+        found = keys()
+        return {
+            "access_key_id": found.access_key_id,
+            "secret_access_key": found.secret_access_key,
+            "token": found.session_token,
+            "expires_at": None if found.expires_at is None else datetime.now(UTC) + _ASK_AGAIN,
+        }
+
+    return provide
 
 
 def botocore_session(profile: str | None) -> Any | None:
@@ -90,28 +124,21 @@ def google_identity(options: StorageOptions) -> CredentialProvider | None:
         ) from None
 
 
-def _static_keys(options: StorageOptions) -> CredentialProvider:
+def _static_keys(options: StorageOptions) -> KeySource:
     key, secret = options.get("access_key_id"), options.get("secret_access_key")
     if not key or not secret:
         raise InvalidInputError("access_key_id and secret_access_key belong together: one of them is missing")
-    token = options.get("session_token")
-
-    def provide() -> dict[str, Any]:
-        return {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": None}
-
-    return provide
+    keys = AwsKeys(key, secret, options.get("session_token") or None)
+    return lambda: keys
 
 
-def _from_botocore(credentials: Any) -> CredentialProvider:
-    """A provider that asks botocore every few minutes, which refreshes what is about to expire."""
+def _from_botocore(credentials: Any) -> KeySource:
+    """Keys of botocore, which refreshes what is about to expire whenever it is asked."""
 
-    def provide() -> dict[str, Any]:
+    def provide() -> AwsKeys:
         frozen = credentials.get_frozen_credentials()
-        return {
-            "access_key_id": frozen.access_key,
-            "secret_access_key": frozen.secret_key,
-            "token": frozen.token,
-            "expires_at": datetime.now(UTC) + _ASK_AGAIN,
-        }
+        # Only credentials that botocore can refresh know when they end, and under this name alone.
+        ends: datetime | None = getattr(credentials, "_expiry_time", None)
+        return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token or None, ends)
 
     return provide
