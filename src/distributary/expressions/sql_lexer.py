@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from distributary.errors import InvalidPredicateError
 
-_TOKEN = re.compile(
-    r"""
+_WORDS = r"""
       (?P<space>   \s+ | --[^\n]* | /\*(?!\+).*?\*/ )
     | (?P<binary>  [xX]'[^']*' | [xX]"[^"]*" )
     | (?P<raw>     [rR]'[^']*' | [rR]"[^"]*" )
@@ -23,10 +23,14 @@ _TOKEN = re.compile(
     | (?P<quoted>  `(?:[^`]+|``)*+` )
     | (?P<number>  (?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:[bB][dD]|[lLsSyYfFdD])?(?!\w) )
     | (?P<word>    [^\W\d]\w* )
-    | (?P<symbol>  <=> | <= | >= | <> | != | == | \|\| | && | :: | [-+*/%=<>!(),.\[\]] )
-    """,
-    re.VERBOSE | re.DOTALL,
+    | (?P<symbol>  <=> | <= | >= | <> | != | == | \|\| | && | :: | [-+*/%=<>!(),.\[\]] SIGNS )
+"""
+_TOKEN = re.compile(_WORDS.replace("SIGNS", ""), re.VERBOSE | re.DOTALL)
+STATEMENT_TOKEN: Final = re.compile(
+    _WORDS.replace("(?!\\+)", "").replace("SIGNS", r"| [:;?@&|^~{}$]"), re.VERBOSE | re.DOTALL
 )
+"""The words of whole statements: hints pass as comments, and there are more signs than in expressions."""
+
 _CODE = r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))"
 _ESCAPES = {quote: re.compile(f"{_CODE}|({quote}){quote}", re.DOTALL) for quote in "'\""}
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
@@ -47,11 +51,11 @@ class Token:
         return self.text.upper() if self.kind in ("word", "symbol") else ""
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str, pattern: re.Pattern[str] = _TOKEN) -> Iterator[Token]:
     """Read a text word by word; the last token is of kind ``end``."""
     position = 0
     while position < len(text):
-        match = _TOKEN.match(text, position)
+        match = pattern.match(text, position)
         if match is None:
             raise unreadable(text, position, "cannot be read as SQL")
         kind = str(match.lastgroup)

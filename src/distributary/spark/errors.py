@@ -5,12 +5,13 @@
     SparkError
     ├── JavaNotFoundError          no Java 17 or later, and none from PyPI either
     ├── UnsupportedSparkError      a PySpark outside the supported versions, or a session without a JVM
-    └── MissingConnectorError      the session cannot reach a cloud: Hadoop's connector is not loaded
+    ├── MissingConnectorError      the session cannot reach a cloud: Hadoop's connector is not loaded
+    └── StatementError             the text of a statement cannot be read: line, place, what must stand there
 """
 
 from __future__ import annotations
 
-from distributary.errors import DistributaryError
+from distributary.errors import DistributaryError, InvalidInputError
 
 
 class SparkError(DistributaryError):
@@ -35,3 +36,14 @@ class MissingConnectorError(SparkError):
     """The session has no Hadoop connector for a cloud."""
 
     code = "MISSING_CONNECTOR"
+
+
+class StatementError(InvalidInputError, SparkError):
+    """The text of a statement cannot be read; says where, and what must stand there."""
+
+    code = "INVALID_STATEMENT"
+
+    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column

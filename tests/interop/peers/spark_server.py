@@ -11,7 +11,8 @@ import sys
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from content import content
+from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -27,6 +28,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # vacuum lists with as many tasks
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",  # tiny tables: compiling a plan costs more than running it
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -83,6 +85,46 @@ class Server:
         """Any statement; what it gives as texts."""
         return [[str(value) for value in row] for row in self.spark.sql(text).collect()]
 
+    def script(self, steps: list[dict[str, Any]]) -> list[Any]:
+        """Several steps in one request; each gives its answer, or {"error": text} and the next ones go on."""
+        return [self._step(**step) for step in steps]
+
+    def _step(self, do: str, **arguments: Any) -> Any:
+        try:
+            return getattr(self, f"do_{do}")(**arguments)
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {str(error)[:1500]}"}
+
+    def do_sql(self, text: str) -> dict[str, Any]:
+        """A statement; its columns with their types, and its rows."""
+        return _answer(self.spark.sql(text))
+
+    def do_content(self, path: str, version: int | None = None) -> list[str]:
+        """All rows of a table, as the tests compare them."""
+        reader = self.spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", str(version))
+        return content(reader.load(path).toArrow())
+
+    def do_changes(self, path: str, start: int) -> list[str]:
+        """The change feed from a version on, without times."""
+        reader = self.spark.read.format("delta").option("readChangeFeed", "true")
+        return content(
+            reader.option("startingVersion", str(start)).load(path).drop("_commit_timestamp").toArrow()
+        )
+
+    def do_write(
+        self, select: str, path: str, mode: str, options: dict[str, str], partition_by: list[str]
+    ) -> None:
+        """Write what a query gives with the DataFrame writer."""
+        writer = self.spark.sql(select).write.format("delta").mode(mode).options(**options)
+        (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
+
+    def do_operations(self, path: str) -> list[str]:
+        """The operations of the history, oldest first."""
+        history = self.spark.sql(f"DESCRIBE HISTORY delta.`{path}`").select("version", "operation").collect()
+        return [row.operation for row in sorted(history, key=lambda row: row.version)]
+
     def checkpoint(self, path: str) -> None:
         log = self.spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
         log.forTable(self.spark._jsparkSession, path).checkpoint()
@@ -90,6 +132,11 @@ class Server:
     def version(self, path: str) -> int:
         log = self.spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1")
         return log.select("version").collect()[0].version
+
+
+def _answer(frame: DataFrame) -> dict[str, Any]:
+    rows = [json.loads(json.dumps(row.asDict(recursive=True), default=str)) for row in frame.collect()]
+    return {"schema": frame.schema.simpleString(), "rows": rows}
 
 
 def _store(table: pa.Table, out: str) -> None:

@@ -1,0 +1,1 @@
+"""SQL statements about Delta tables: read here, carried out here, with every expression left to Spark."""
