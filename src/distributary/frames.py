@@ -7,7 +7,7 @@ gives rows as record batches gets all the frames from `RowSource`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from distributary.errors import MissingExtraError
@@ -38,6 +38,34 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
     frame = polars.from_arrow(table)
     assert isinstance(frame, polars.DataFrame)
     return frame
+
+
+def lazy_polars(
+    schema: pa.Schema, read: Callable[[list[str] | None, int | None], Iterator[pa.RecordBatch]]
+) -> pl.LazyFrame:
+    """Give rows as a Polars LazyFrame; `read` gets the columns and the number of rows that it needs."""
+    try:
+        import polars
+        from polars.io.plugins import register_io_source
+    except ImportError as error:
+        raise MissingExtraError("polars", "to_lazy()") from error
+
+    def frames(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        wanted = columns
+        if predicate is not None and columns is not None:
+            wanted = [*columns, *(name for name in predicate.meta.root_names() if name not in columns)]
+        # A number of rows counts those that satisfy the predicate, which is applied here.
+        for batch in read(wanted, rows if predicate is None else None):
+            frame = polars.from_arrow(batch)
+            assert isinstance(frame, polars.DataFrame)
+            found = frame if predicate is None else frame.filter(predicate)
+            yield found if columns is None else found.select(columns)
+
+    empty = polars.from_arrow(schema.empty_table())
+    assert isinstance(empty, polars.DataFrame)
+    return register_io_source(frames, schema=empty.schema)
 
 
 def to_duckdb(

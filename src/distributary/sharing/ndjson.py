@@ -29,7 +29,8 @@ class QueryStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """The state of an asynchronous query that has no result (yet)."""
 
     query_id: str
-    status: str
+    # Always written; some servers leave it out.
+    status: str = ""
     error_message: str | None = None
 
 

@@ -43,9 +43,10 @@ class Schema(WireObject, frozen=True):
 class Table(WireObject, frozen=True):
     """A shared table; location and access modes only where directories may be read (C-11)."""
 
+    # In this order the official client takes them.
     name: str
-    schema: str
     share: str
+    schema: str
     share_id: str | None = None
     id: str | None = None
     location: str | None = None
