@@ -85,7 +85,7 @@ def with_catalog(settings: Settings) -> None:
     """Bring the catalog up to date, under its lock."""
     database = Database(settings.database)
     try:
-        initialise(database, KeyRing(Path(settings.key_file)), actor="server")
+        initialise(database, KeyRing(settings.key_path), actor="server")
     finally:
         database.close()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final, TypeVar
 
 from distributary.catalog import grants, shares
@@ -45,7 +44,7 @@ class Service:
         self.settings = settings
         self.log = log or EventLog(level=settings.log.level, as_text=settings.log.format == "text")
         self.database = Database(settings.database)
-        self.keys = KeyRing(Path(settings.key_file))
+        self.keys = KeyRing(settings.key_path)
         self.tokens = ContinuationTokens(self.keys, longest=_token_lifetimes(settings))
         self.draining = False
         self._start_threads()

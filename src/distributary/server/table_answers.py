@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 
 from distributary.catalog.recipients import Recipient
 from distributary.catalog.shared_tables import SharedTable
@@ -32,6 +33,7 @@ from distributary.sharing.query_request import (
 from distributary.sharing.table_policy import TablePolicy
 from distributary.storage.location import parse_root
 from distributary.storage.object_store import ObjectStore, open_store
+from distributary.storage.presigned_urls import url_signer
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ class TableAnswers:
         if parse_root(policy.location).scheme == "file":
             ticket = FileTicket(asked.recipient.id, asked.table.id, short_digest(policy), expires)
             return TicketSigner(self._keys, self._settings.base_url, ticket)
-        raise UnsupportedOperationError("URLs of this store cannot be signed.")
+        lifetime = timedelta(seconds=self._settings.lifetimes.url_seconds)
+        return url_signer(self._cache.table(policy).store, lifetime)
 
     def _opened(self, policy: TablePolicy) -> ObjectStore:
         options = self._settings.storage_options(policy.location)
