@@ -24,6 +24,7 @@ from distributary.delta.operations.append import CLUSTERING_DOMAIN, WritePlan
 from distributary.delta.operations.vacuum import CHANGE_DIRECTORY
 from distributary.delta.statistics.collection import IndexedColumn, clustering_columns, indexed_columns
 from distributary.delta.table_properties import TARGET_FILE_SIZE, TableProperties
+from distributary.errors import StorageError
 from distributary.spark.file_rows import FileRows
 from distributary.spark.hadoop_paths import hadoop_uri
 from distributary.spark.new_files import make_durable, statistics_for, written_files
@@ -107,14 +108,29 @@ def write_data_files(
     rows = _balanced(rows, target.rows.partition_names, size) if balanced else rows
     files = _written(store, target, with_settings(rows, FILE_SETTINGS), _most_records(plan, size))
     try:
-        make_durable(store, files)
+        statistics = statistics_for(spark, store, files, () if change else target.columns)
+        found = _without_empty(store, list(zip(files, statistics, strict=True)))
+        make_durable(store, [file for file, _ in found])
         if change:
-            return [_change_file(target, file) for file in files]
-        statistics = statistics_for(spark, store, files, target.columns)
-        return [_add(target, file, text, data_change) for file, text in zip(files, statistics, strict=True)]
+            return [_change_file(target, file) for file, _ in found]
+        return [_add(target, file, text, data_change) for file, text in found]
     except BaseException:
         discard_directory(spark, store, target.directory)
         raise
+
+
+def _without_empty(
+    store: ObjectStore, files: Sequence[tuple[ObjectMeta, str]]
+) -> list[tuple[ObjectMeta, str]]:
+    """The files that have rows; Spark writes one for a task without any, so that a schema is there."""
+    kept: list[tuple[ObjectMeta, str]] = []
+    for file, statistics in files:
+        if msgspec.json.decode(statistics)["numRecords"]:
+            kept.append((file, statistics))
+        else:
+            with contextlib.suppress(StorageError):
+                store.delete(file.path)
+    return kept
 
 
 def discard_directory(spark: SparkSession, store: ObjectStore, directory: str) -> None:

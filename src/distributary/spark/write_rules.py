@@ -49,8 +49,11 @@ class _Check(msgspec.Struct, frozen=True):
     row: Column | None = None
 
 
-def apply_rules(frame: DataFrame, plan: WritePlan) -> DataFrame:
-    """The rows with the table's columns, in order and in their types, each checked when it is written."""
+def apply_rules(frame: DataFrame, plan: WritePlan, *, within: str | None = None) -> DataFrame:
+    """The rows with the table's columns, in order and in their types, each checked when it is written.
+
+    `within` is one more condition, that of `replace_where`: no row may be written outside of it.
+    """
     features = features_of(plan.protocol)
     _refuse_identity(plan.schema, features)
     generated = {rule.column[0]: rule for rule in _generated(plan.schema, features)}
@@ -64,7 +67,15 @@ def apply_rules(frame: DataFrame, plan: WritePlan) -> DataFrame:
         *_agreement_checks(plan.schema, {name: generated[name] for name in generated.keys() & given.keys()}),
         *_condition_checks(plan),
     ]
+    if within is not None:
+        region = TableRule("replace_where", within)
+        checks.append(_condition_check(region, plan.schema))
     return _checked(computed, checks).select(*_limited_columns(plan.schema))
+
+
+def rows_in_schema(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Rows of an older schema of a table under a later one: new columns are null, nothing is checked."""
+    return _filled(frame, schema, _given(frame, schema), frozenset(), use_defaults=False)
 
 
 def _given(frame: DataFrame, schema: StructType) -> dict[str, str]:
@@ -235,9 +246,13 @@ def _agreement_checks(schema: StructType, rules: Mapping[str, TableRule]) -> Ite
 
 def _condition_checks(plan: WritePlan) -> Iterator[_Check]:
     for rule in (*check_constraints(plan.metadata.properties), *invariants(plan.schema)):
-        holds = F.coalesce(_parsed(rule).cast("boolean"), F.lit(False))
-        row = shown_values(_columns_in(rule.text, plan.schema))
-        yield _Check(~holds, BrokenRule("check", rule.title, rule.text), row)
+        yield _condition_check(rule, plan.schema)
+
+
+def _condition_check(rule: TableRule, schema: StructType) -> _Check:
+    holds = F.coalesce(_parsed(rule).cast("boolean"), F.lit(False))
+    row = shown_values(_columns_in(rule.text, schema))
+    return _Check(~holds, BrokenRule("check", rule.title, rule.text), row)
 
 
 def _checked(frame: DataFrame, checks: Sequence[_Check]) -> DataFrame:

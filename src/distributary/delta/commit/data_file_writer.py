@@ -32,7 +32,7 @@ from distributary.delta.commit.partition_split import (
     random_directory,
     split_by_partition,
 )
-from distributary.delta.log.actions import Add
+from distributary.delta.log.actions import Add, AddCdcFile
 from distributary.delta.schema.column_mapping import ColumnMappingMode, physical_name
 from distributary.delta.schema.data_types import StructType
 from distributary.delta.statistics.collection import ColumnPath, indexed_columns
@@ -244,11 +244,11 @@ class DataFileWriter:
         remove_data_files(self._store, [add for _, add in self._adds])
 
 
-def remove_data_files(store: ObjectStore, adds: Iterable[Add]) -> None:
+def remove_data_files(store: ObjectStore, files: Iterable[Add | AddCdcFile]) -> None:
     """Delete files that no commit names, as far as the store allows; vacuum finds the rest."""
-    for add in adds:
+    for file in files:
         with contextlib.suppress(StorageError):
-            place, key = resolve_path(store, add.path)
+            place, key = resolve_path(store, file.path)
             place.delete(key)
 
 

@@ -57,6 +57,11 @@ class StagedCommit(msgspec.Struct, frozen=True):
         return tuple(action for action in self.actions if isinstance(action, Remove))
 
     @property
+    def new_files(self) -> tuple[Add | AddCdcFile, ...]:
+        """The files that were written for it: data and changes."""
+        return tuple(action for action in self.actions if isinstance(action, Add | AddCdcFile))
+
+    @property
     def metadata(self) -> Metadata | None:
         """The metadata that it sets."""
         return next((action for action in self.actions if isinstance(action, Metadata)), None)

@@ -161,13 +161,13 @@ def commit_files(store: ObjectStore, plan: WritePlan, staged: StagedCommit) -> W
     try:
         result = commit(store, plan.snapshot, staged)
     except ConcurrentTransactionError:
-        remove_data_files(store, staged.adds)
+        remove_data_files(store, staged.new_files)
         latest = load_snapshot(store)
         if plan.txn is not None and _has_committed(latest, plan.txn):
             return WriteResult(latest.version, latest, skipped=True)
         raise
     except (CommitConflictError, TooManyAttemptsError, TableRuleError, UnsupportedFeatureError):
-        remove_data_files(store, staged.adds)
+        remove_data_files(store, staged.new_files)
         raise
     return _written(result, staged)
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from distributary.delta.commit.data_file_writer import WriterSettings
 from distributary.delta.commit.partition_split import PartitionTexts
-from distributary.delta.commit.staged_commit import Operation, StagedCommit
+from distributary.delta.commit.staged_commit import Operation, StagedAction, StagedCommit
 from distributary.delta.errors import AppendOnlyError, ConstraintViolationError
 from distributary.delta.log.actions import Add
 from distributary.delta.log.protocol_support import mapping_mode_of
@@ -63,7 +63,7 @@ from distributary.storage.object_store import ObjectStore
 _MOST_PARTITIONS = 200
 
 
-class _Replaced(msgspec.Struct, frozen=True):
+class Replaced(msgspec.Struct, frozen=True):
     """The files that go, and what was read to choose them: some partitions, or everything."""
 
     files: Sequence[Add]
@@ -85,7 +85,7 @@ def overwrite(
 ) -> WriteResult:
     """Replace rows of a table."""
     _check_choice(replace_where, dynamic, overwrite_schema, merge_schema, partition_by)
-    _check_removable(snapshot)
+    check_removable(snapshot)
     rows = row_stream(data)
     if overwrite_schema:
         plan = _with_new_schema(snapshot, rows.schema, partition_by, txn)
@@ -94,14 +94,16 @@ def overwrite(
     if plan.is_done:
         return WriteResult(snapshot.version, snapshot, skipped=True)
     if dynamic:
-        _check_partitioned(plan)
+        check_partitioned(plan)
         adds = write_rows(store, plan, rows, settings=settings)
-        return commit_files(store, plan, _staged(plan, adds, _dynamically_replaced(plan, adds), dynamic))
-    region = None if replace_where is None else _region(plan, replace_where)
-    replaced = _replaced(plan, region)
+        return commit_files(
+            store, plan, stage_overwrite(plan, adds, dynamically_replaced(plan, adds), dynamic=dynamic)
+        )
+    region = None if replace_where is None else region_of(plan, replace_where)
+    replaced = replaced_files(plan, region)
     check = None if region is None else _Inside(region)
     adds = write_rows(store, plan, rows, check=check, settings=settings)
-    return commit_files(store, plan, _staged(plan, adds, replaced, dynamic))
+    return commit_files(store, plan, stage_overwrite(plan, adds, replaced))
 
 
 def _check_choice(
@@ -124,7 +126,8 @@ def _check_choice(
         raise InvalidInputError("partition_by changes the table's layout: give overwrite_schema=True too")
 
 
-def _check_removable(snapshot: Snapshot) -> None:
+def check_removable(snapshot: Snapshot) -> None:
+    """Refuse to replace rows of an append-only table (CN-001)."""
     if snapshot.properties.append_only and snapshot.files.num_files:
         raise AppendOnlyError(
             f"{snapshot.root} is append-only (delta.appendOnly=true): an overwrite would remove rows. "
@@ -158,7 +161,7 @@ class _Inside(msgspec.Struct, frozen=True):
             raise ConstraintViolationError("replace_where", str(self.region), sample)
 
 
-def _region(plan: WritePlan, predicate: str | Expression) -> Expression:
+def region_of(plan: WritePlan, predicate: str | Expression) -> Expression:
     """The bound predicate of what is replaced."""
     tree = parse_predicate(predicate) if isinstance(predicate, str) else predicate
     bound = bind(tree, arrow_schema(plan.schema))
@@ -171,10 +174,11 @@ def _region(plan: WritePlan, predicate: str | Expression) -> Expression:
     return bound
 
 
-def _replaced(plan: WritePlan, region: Expression | None) -> _Replaced:
+def replaced_files(plan: WritePlan, region: Expression | None) -> Replaced:
+    """The files of the partitions of a region, or all; refused where partition values do not decide."""
     files = plan.snapshot.files
     if region is None:
-        return _Replaced(files.adds())
+        return Replaced(files.adds())
     snapshot = plan.snapshot
     mode = snapshot.mapping_mode
     pruned = FilePruner(snapshot.schema, snapshot.metadata.partitioning, mode).prune(files, region)
@@ -183,10 +187,10 @@ def _replaced(plan: WritePlan, region: Expression | None) -> _Replaced:
             f"replace_where = {region} cannot be decided from partition values alone; write it with plain "
             "comparisons of partition columns"
         )
-    return _Replaced(pruned.files.adds(), region)
+    return Replaced(pruned.files.adds(), region)
 
 
-def _dynamically_replaced(plan: WritePlan, adds: Iterable[Add]) -> _Replaced:
+def dynamically_replaced(plan: WritePlan, adds: Iterable[Add]) -> Replaced:
     """The files of the partitions that the new files are in."""
     mode = mapping_mode_of(plan.metadata.properties, plan.protocol)
     columns = [plan.schema.field(name) for name in plan.metadata.partitioning]
@@ -194,11 +198,12 @@ def _dynamically_replaced(plan: WritePlan, adds: Iterable[Add]) -> _Replaced:
     written = {_partition_texts(add, names, columns) for add in adds}
     files = [add for add in plan.snapshot.files.adds() if _partition_texts(add, names, columns) in written]
     if not written or len(written) > _MOST_PARTITIONS:
-        return _Replaced(files)
-    return _Replaced(files, _any_of([_partition_is(columns, texts) for texts in sorted(written, key=str)]))
+        return Replaced(files)
+    return Replaced(files, _any_of([_partition_is(columns, texts) for texts in sorted(written, key=str)]))
 
 
-def _check_partitioned(plan: WritePlan) -> None:
+def check_partitioned(plan: WritePlan) -> None:
+    """Refuse a dynamic overwrite of a table without partitions."""
     if not plan.metadata.partitioning:
         raise InvalidInputError(f"a dynamic overwrite needs partitions, and {plan.root} has none")
 
@@ -234,22 +239,34 @@ def _any_of(options: Sequence[Expression]) -> Expression:
     return options[0] if len(options) == 1 else Or(tuple(options))
 
 
-def _staged(plan: WritePlan, adds: Sequence[Add], replaced: _Replaced, dynamic: bool) -> StagedCommit:
+def stage_overwrite(
+    plan: WritePlan,
+    adds: Sequence[Add],
+    replaced: Replaced,
+    *,
+    dynamic: bool = False,
+    others: Sequence[StagedAction] = (),
+    predicate: str | None = None,
+    user_metadata: str | None = None,
+    data_change: bool = True,
+) -> StagedCommit:
+    """The commit that puts new files in the place of others; `others` are further actions of it."""
     now = time.time_ns() // 1_000_000
-    removes = [removal(add, now) for add in replaced.files]
+    removes = [removal(add, now, data_change=data_change) for add in replaced.files]
     parameters = write_parameters("Overwrite", plan)
+    shown = predicate if replaced.predicate is None else str(replaced.predicate)
     if dynamic:
         parameters["dynamicPartitionOverwrite"] = True
-    elif replaced.predicate is not None:
-        parameters["predicate"] = str(replaced.predicate)
+    elif shown is not None:
+        parameters["predicate"] = shown
     metrics = write_metrics(adds) | {
         "numRemovedFiles": len(removes),
         "numRemovedBytes": sum(remove.size or 0 for remove in removes),
     }
     predicates = () if replaced.predicate is None else (replaced.predicate,)
     return StagedCommit(
-        Operation("WRITE", parameters, metrics),
-        (*plan.changes, *removes, *adds),
+        Operation("WRITE", parameters, metrics, user_metadata),
+        (*plan.changes, *others, *removes, *adds),
         read_predicates=predicates,
         read_whole_table=not predicates,
     )

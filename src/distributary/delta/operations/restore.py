@@ -97,11 +97,11 @@ def execute_restore(
     return commit(store, plan.current, staged)
 
 
-def removal(add: Add, now: int) -> Remove:
+def removal(add: Add, now: int, *, data_change: bool = True) -> Remove:
     """The tombstone of an active file (LW-014)."""
     return Remove(
         path=add.path,
-        data_change=True,
+        data_change=data_change,
         deletion_timestamp=now,
         extended_file_metadata=True,
         partition_values=add.partition_values or {},
