@@ -34,7 +34,7 @@ _CLIENT = [
     "timeout",
     "user_agent",
 ]
-_OWN = ("max_concurrency",)
+_OWN = ("max_concurrency", "sharing_role_arn", "sts_endpoint")
 _BOOLEANS = frozenset(
     [
         "allow_http",
