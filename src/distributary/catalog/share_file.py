@@ -195,6 +195,8 @@ def share_file_text(file: ShareFile) -> str:
         for schema, schema_entry in zip(share.get("schemas", ()), entry.schemas, strict=True):
             for table, rules in zip(schema.get("tables", ()), schema_entry.tables, strict=True):
                 table["historyShared"] = rules.history_shared
+                if rules.access_modes == ("url",):
+                    table.pop("accessModes", None)
     return write_yaml(document)
 
 

@@ -20,8 +20,20 @@ import distributary
 from distributary.errors import DistributaryError
 
 COMMANDS: Mapping[str, str] = {
+    "apply": "distributary.cli.apply:apply",
+    "audit": "distributary.cli.audit:audit",
+    "config": "distributary.cli.config:config",
     "demo": "distributary.cli.demo:demo",
+    "export": "distributary.cli.apply:export",
+    "grant": "distributary.cli.grant:grant",
+    "init": "distributary.cli.init:init",
+    "keys": "distributary.cli.keys:keys",
+    "recipient": "distributary.cli.recipient:recipient",
+    "revoke": "distributary.cli.grant:revoke",
+    "serve": "distributary.cli.serve:serve",
+    "share": "distributary.cli.share:share",
     "table": "distributary.cli.table:table",
+    "token": "distributary.cli.token:token",
     "version": "distributary.cli.version:version",
 }
 """Each command's name and where it lives; a new noun is one line here."""

@@ -135,15 +135,20 @@ def rotate(path: Path, *, now: int, prepare: bool = False) -> Key:
 
 def drop(path: Path, key_id: str) -> None:
     """Take a key out: whatever it signed is no longer accepted."""
+    require_old(KeyRing(path), key_id)
     file = _read(path)
-    if key_id == file.current:
-        raise KeyFileError(f"key {key_id!r} is the current one: rotate first")
     kept = tuple(key for key in file.keys if key.id != key_id)
-    if len(kept) == len(file.keys):
-        raise KeyFileError(
-            f"the key file {path} has no key {key_id!r}: `distributary keys list` shows the ids"
-        )
     _replace(path, msgspec.structs.replace(file, keys=kept))
+
+
+def require_old(ring: KeyRing, key_id: str) -> None:
+    """Refuse a key that signs, or that the ring does not have."""
+    if key_id == ring.current_id:
+        raise KeyFileError(f"key {key_id!r} is the current one: rotate first")
+    if ring.secret(key_id) is None:
+        raise KeyFileError(
+            f"the key file {ring.path} has no key {key_id!r}: `distributary keys list` shows the ids"
+        )
 
 
 def new_key(now: int) -> Key:
