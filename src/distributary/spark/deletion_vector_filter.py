@@ -37,48 +37,54 @@ class DeletedRows:
     lasts: pa.Array
     bitmap: BitMap | BitMap64
 
+    @classmethod
+    def of(cls, bitmaps: Sequence[BitMap64 | None]) -> DeletedRows | None:
+        """The deleted rows of files in their order; None where no file has any."""
+        spans = [bitmap.max() + 1 if bitmap else 0 for bitmap in bitmaps]
+        if not any(spans):
+            return None
+        *bases, end = accumulate((_rounded(span) for span in spans), initial=0)
+        joined = _joined(bitmaps, bases, wide=end > _INT_PLACES)
+        return cls(pa.array(bases, pa.int64()), pa.array([span - 1 for span in spans], pa.int64()), joined)
+
     def live(self, spark: SparkSession, base: Column, last: Column, row: Column) -> Column:
-        """The filter that keeps the rows that are not deleted."""
+        """The filter that keeps the rows that are not in the bitmap."""
+        return (row > last) | ~self._contains(spark, base, row)
+
+    def only(self, spark: SparkSession, base: Column, last: Column, row: Column) -> Column:
+        """The filter that keeps the rows that are in the bitmap."""
+        return (row <= last) & self._contains(spark, base, row)
+
+    def _contains(self, spark: SparkSession, base: Column, row: Column) -> Column:
         wide = isinstance(self.bitmap, BitMap64)
         place = (base + row) if wide else (base + row).cast("int")
-        return (row > last) | ~bitmap_contains(spark, self.bitmap.serialize(), place, wide=wide)
+        return bitmap_contains(spark, self.bitmap.serialize(), place, wide=wide)
 
 
-def read_deleted_rows(
+def read_bitmaps(
     vectors: Sequence[DeletionVectorDescriptor | None], read_range: ReadRange
-) -> DeletedRows | None:
-    """The deleted rows of files in the order of their deletion vectors; None where no file has any."""
-    found = [at for at, vector in enumerate(vectors) if vector is not None]
-    if not found:
-        return None
-    with ThreadPoolExecutor(_READERS) as readers:
-        bitmaps = list(readers.map(lambda at: _read(vectors[at], read_range), found))
-    lasts, bases = [-1] * len(vectors), [0] * len(vectors)
-    spans = [bitmap.max() + 1 if len(bitmap) else 0 for bitmap in bitmaps]
-    starts = list(accumulate((_rounded(span) for span in spans), initial=0))
-    for at, span, start in zip(found, spans, starts, strict=False):
-        lasts[at], bases[at] = span - 1, start
-    joined = _joined(bitmaps, starts, wide=starts[-1] > _INT_PLACES)
-    return DeletedRows(pa.array(bases, pa.int64()), pa.array(lasts, pa.int64()), joined)
-
-
-def _read(vector: DeletionVectorDescriptor | None, read_range: ReadRange) -> BitMap64:
-    assert vector is not None
-    return read_deletion_vector(vector, read_range)
+) -> list[BitMap64 | None]:
+    """The deleted rows of each file, read several at once."""
+    bitmaps: list[BitMap64 | None] = [None] * len(vectors)
+    found = [(at, vector) for at, vector in enumerate(vectors) if vector is not None]
+    if found:
+        with ThreadPoolExecutor(_READERS) as readers:
+            read = readers.map(lambda pair: read_deletion_vector(pair[1], read_range), found)
+            for (at, _), bitmap in zip(found, read, strict=True):
+                bitmaps[at] = bitmap
+    return bitmaps
 
 
 def _rounded(span: int) -> int:
     return -(-span // _CONTAINER) * _CONTAINER
 
 
-def _joined(bitmaps: Sequence[BitMap64], starts: Sequence[int], *, wide: bool) -> BitMap | BitMap64:
+def _joined(bitmaps: Sequence[BitMap64 | None], bases: Sequence[int], *, wide: bool) -> BitMap | BitMap64:
     """All bitmaps in one, each moved to its base."""
+    placed = [(rows, base) for rows, base in zip(bitmaps, bases, strict=True) if rows]
     if wide:
-        return BitMap64.union(
-            BitMap64(), *(_moved(rows, start) for rows, start in zip(bitmaps, starts, strict=False))
-        )
-    moved = (_narrow(rows).shift(start) for rows, start in zip(bitmaps, starts, strict=False) if len(rows))
-    return BitMap.union(BitMap(), *moved)
+        return BitMap64.union(*(_moved(rows, base) for rows, base in placed))
+    return BitMap.union(*(_narrow(rows).shift(base) for rows, base in placed))
 
 
 def _moved(rows: BitMap64, start: int) -> BitMap64:

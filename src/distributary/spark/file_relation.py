@@ -7,17 +7,18 @@ whatever a reader wants to know of a file beside. `read_files` gives their rows 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from distributary.delta.log.active_files import FileSelection
 from distributary.delta.schema.arrow_schema import delta_schema
 from distributary.delta.schema.column_mapping import ColumnMappingMode
 from distributary.delta.schema.data_types import StructField, StructType, schema_to_json
 from distributary.delta.schema.schema_edits import rewrite_fields
+from distributary.spark.cloud_connectors import hadoop_options
 from distributary.spark.hadoop_paths import hadoop_uri, index_paths
 from distributary.spark.index_blob import encode_columns, hand_over
 from distributary.spark.jvm import (
@@ -58,32 +59,50 @@ class FileList:
         path, size, modified = (files.column(name) for name in ("path", "size", "modificationTime"))
         return cls(path, size, modified, constants, statistics, identity)
 
+    def having(self, constants: Mapping[str, pa.Array]) -> FileList:
+        """The same files with more constant columns."""
+        return replace(self, constants={**self.constants, **constants})
+
     def blob(self, store: ObjectStore) -> bytes:
         """The list as the file index of the JVM reads it."""
         columns = [index_paths(store, self.paths), self.sizes, self.modified, *self.constants.values()]
         return encode_columns(len(self.paths), columns)
 
 
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Rows of files with all their columns, and the column of a row's number inside its file."""
+
+    frame: DataFrame
+    row: Column
+    index: Any = None
+
+
 def read_files(
     spark: SparkSession, store: ObjectStore, schema: StructType, mode: ColumnMappingMode, files: FileList
-) -> DataFrame:
+) -> FileRows:
     """The rows of files: the columns of the schema that are not constant, then the constant ones."""
-    data = StructType(tuple(column for column in schema.fields if column.name not in files.constants))
-    constant = StructType(
-        tuple(_constant_field(schema, name, values) for name, values in files.constants.items())
-    )
-    return relation_frame(
+    data, constant = split_schema(schema, files)
+    index = _file_index(spark, store, files, constant)
+    frame = relation_frame(
         spark,
-        file_index(spark, store, files, constant),
+        index,
         schema_to_json(shown_schema(constant)),
         schema_to_json(shown_schema(data)),
         _file_format(spark, data, mode),
-        READ_OPTIONS,
+        {**READ_OPTIONS, **hadoop_options(store)},
     )
+    return FileRows(frame, frame.metadataColumn("_metadata")["row_index"], index)
 
 
-def file_index(spark: SparkSession, store: ObjectStore, files: FileList, constant: StructType) -> Any:
-    """The JVM's index of the files, whose constant columns have these types."""
+def split_schema(schema: StructType, files: FileList) -> tuple[StructType, StructType]:
+    """The columns that are in the files, and those that are constant in each."""
+    data = tuple(column for column in schema.fields if column.name not in files.constants)
+    constant = tuple(_constant_field(schema, name, values) for name, values in files.constants.items())
+    return StructType(data), StructType(constant)
+
+
+def _file_index(spark: SparkSession, store: ObjectStore, files: FileList, constant: StructType) -> Any:
     if files.statistics is not None:
         start_callbacks(spark)
     return new_instance(

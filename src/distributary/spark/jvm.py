@@ -176,6 +176,22 @@ def parquet_format(spark: SparkSession) -> Any:
     return jvm_of(spark).org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
 
 
+def pruning_filters(frame: DataFrame, index: Any) -> tuple[Any, Any] | None:
+    """The filters over partition and over data columns that Spark hands to the index of a planned frame.
+
+    None where the plan does not read the index at all, since no row can satisfy its filters.
+    """
+    planned: Any = frame
+    leaves = planned._jdf.queryExecution().sparkPlan().collectLeaves()
+    for at in range(leaves.size()):
+        leaf = leaves.apply(at)
+        if leaf.getClass().getSimpleName() == "FileSourceScanExec" and index.equals(
+            leaf.relation().location()
+        ):
+            return leaf.partitionFilters(), leaf.dataFilters()
+    return None
+
+
 def bitmap_contains(spark: SparkSession, serialized: bytes, place: Column, *, wide: bool) -> Column:
     """Whether a broadcast Roaring bitmap (of 64-bit numbers when `wide`) has a place.
 

@@ -13,15 +13,20 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from distributary.delta.log.active_files import FileSelection
 from distributary.delta.log.snapshot import Snapshot
+from distributary.delta.scan.file_pruning import FilePruner
 from distributary.delta.scan.table_scan import file_access, partition_column
+from distributary.delta.schema.schema_evolution import check_type_changes
 from distributary.delta.table import DeltaTable
-from distributary.spark.deletion_vector_filter import read_deleted_rows
-from distributary.spark.file_relation import FileList, read_files
+from distributary.spark.deletion_vector_filter import DeletedRows, read_bitmaps
+from distributary.spark.file_relation import FileList, FileRows, read_files
+from distributary.spark.jvm import pruning_filters
+from distributary.spark.path_scan import read_paths, uses_index, without_deleted
 from distributary.spark.skipping_statistics import SkippingStatistics
 from distributary.storage.object_store import ObjectStore
 
@@ -46,6 +51,19 @@ def read_table(
     )
 
 
+def count_rows(
+    spark: SparkSession,
+    path: str,
+    version: int | None = None,
+    timestamp: datetime.datetime | str | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> int:
+    """How many rows a table has: from the log where it says so of every file, otherwise counted by Spark."""
+    table = DeltaTable(path, storage_options)
+    return table.snapshot(version, timestamp).resilient(lambda state: _count(spark, table.store, state))
+
+
 def scan_snapshot(
     spark: SparkSession,
     store: ObjectStore,
@@ -59,26 +77,74 @@ def scan_snapshot(
     With `positions`, two more columns: the position of a row's file in `files` and the row's number in it,
     counted with the deleted ones.
     """
+    check_type_changes(snapshot.schema)
     selected = snapshot.files if files is None else files
-    deleted = read_deleted_rows(selected.deletion_vectors(), file_access(store).read_range)
     constants = _partition_columns(snapshot, selected)
     if positions:
         constants[FILE_ORDINAL] = pa.array(np.arange(selected.num_files, dtype=np.int32))
-    if deleted is not None:
-        constants |= {_BASE: deleted.bases, _LAST: deleted.lasts}
     identity = f"{store.root}@{snapshot.version}" if files is None and not positions else None
-    statistics = SkippingStatistics(
-        selected, snapshot.schema, snapshot.metadata.partitioning, snapshot.mapping_mode
-    )
-    listed = FileList.of(selected, constants, statistics, identity)
-    frame = read_files(spark, store, snapshot.schema, snapshot.mapping_mode, listed)
-    row = frame.metadataColumn("_metadata")["row_index"]
-    if deleted is not None:
-        frame = frame.filter(deleted.live(spark, sf.col(_BASE), sf.col(_LAST), row))
+    listed = FileList.of(selected, constants, _statistics(snapshot, selected), identity)
+    live = _live_rows(spark, store, snapshot, selected, listed)
     output = [_column(field.name) for field in snapshot.schema.fields]
     if positions:
-        output += [sf.col(FILE_ORDINAL), row.alias(ROW_INDEX)]
-    return frame.select(*output)
+        output += [sf.col(FILE_ORDINAL), live.row.alias(ROW_INDEX)]
+    return live.frame.select(*output)
+
+
+def prune_with_spark(
+    spark: SparkSession,
+    store: ObjectStore,
+    snapshot: Snapshot,
+    condition: Column | str,
+    files: FileSelection | None = None,
+    *,
+    alias: str | None = None,
+) -> FileSelection:
+    """The files (of these, or of all) that may hold rows satisfying a condition of Spark SQL.
+
+    Spark itself analyses, simplifies and splits the condition, which may name the table by `alias`; the index
+    decides, as in a scan.
+    """
+    selected = snapshot.files if files is None else files
+    if not uses_index(spark):
+        return selected
+    listed = FileList.of(selected, _partition_columns(snapshot, selected), _statistics(snapshot, selected))
+    rows = read_files(spark, store, snapshot.schema, snapshot.mapping_mode, listed)
+    frame = rows.frame if alias is None else rows.frame.alias(alias)
+    filters = pruning_filters(frame.filter(condition), rows.index)
+    if filters is None:
+        return selected.filter(np.zeros(selected.num_files, np.bool_))
+    bits = np.frombuffer(bytes(rows.index.keptBits(*filters)), np.uint8)
+    return selected.filter(np.unpackbits(bits, bitorder="little")[: selected.num_files].astype(np.bool_))
+
+
+def _live_rows(
+    spark: SparkSession, store: ObjectStore, snapshot: Snapshot, files: FileSelection, listed: FileList
+) -> FileRows:
+    """The rows of files that are not deleted."""
+    bitmaps = read_bitmaps(files.deletion_vectors(), file_access(store).read_range)
+    schema, mode = snapshot.schema, snapshot.mapping_mode
+    if not uses_index(spark):
+        rows = read_paths(spark, store, schema, mode, listed)
+        return FileRows(without_deleted(spark, rows, bitmaps), rows.row)
+    deleted = DeletedRows.of(bitmaps)
+    if deleted is None:
+        return read_files(spark, store, schema, mode, listed)
+    rows = read_files(spark, store, schema, mode, listed.having({_BASE: deleted.bases, _LAST: deleted.lasts}))
+    live = rows.frame.filter(deleted.live(spark, sf.col(_BASE), sf.col(_LAST), rows.row))
+    return FileRows(live, rows.row)
+
+
+def _count(spark: SparkSession, store: ObjectStore, snapshot: Snapshot) -> int:
+    pruner = FilePruner(snapshot.schema, snapshot.metadata.partitioning, snapshot.mapping_mode)
+    records = pruner.prune(snapshot.files, None).live_records()
+    if records.null_count == 0:
+        return pc.sum(records).as_py() or 0
+    return scan_snapshot(spark, store, snapshot).count()
+
+
+def _statistics(snapshot: Snapshot, files: FileSelection) -> SkippingStatistics:
+    return SkippingStatistics(files, snapshot.schema, snapshot.metadata.partitioning, snapshot.mapping_mode)
 
 
 def _partition_columns(snapshot: Snapshot, files: FileSelection) -> dict[str, pa.Array]:

@@ -87,8 +87,7 @@ public class SnapshotFileIndex implements FileIndex {
     return found(directories);
   }
 
-  /** The positions of these files, for callers who know them by position. */
-  public int[] keptFiles(Seq partitionFilters, Seq dataFilters) {
+  private int[] keptFiles(Seq partitionFilters, Seq dataFilters) {
     PartitionTest wanted = new PartitionTest(partitionFilters, partitionSchema, partition);
     int[] candidates = new int[count];
     int found = 0;
@@ -112,6 +111,12 @@ public class SnapshotFileIndex implements FileIndex {
       }
     }
     return Arrays.copyOf(candidates, kept);
+  }
+
+  /** The same with a bit for each file. */
+  public byte[] keptBits(Seq partitionFilters, Seq dataFilters) {
+    int[] kept = keptFiles(partitionFilters, dataFilters);
+    return bits(kept, kept.length);
   }
 
   private byte[] bits(int[] files, int found) {
