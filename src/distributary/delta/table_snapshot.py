@@ -214,15 +214,15 @@ class TableChanges(RowSource):
     """The rows that changed over a range of versions."""
 
     def __init__(self, scan: ChangeScan, starting_version: int, ending_version: int) -> None:
-        self._scan = scan
+        self.scan = scan
         self.starting_version = starting_version
         self.ending_version = ending_version
 
     @property
     def arrow_schema(self) -> pa.Schema:
         """The table's columns and those of the change feed."""
-        return self._scan.arrow_schema
+        return self.scan.arrow_schema
 
     def to_record_batches(self) -> Iterator[pa.RecordBatch]:
         """The changed rows as batches, version by version."""
-        return self._scan.batches()
+        return self.scan.batches()

@@ -9,12 +9,36 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from distributary.spark.change_feed import read_changes
+    from distributary.spark.delta_table import DeltaTable
+    from distributary.spark.format_source import register_format
     from distributary.spark.session import register, session
-    from distributary.spark.table_scan import read_table
+    from distributary.spark.statements.execution import sql
+    from distributary.spark.table_registry import register_table
+    from distributary.spark.table_scan import count_rows, read_table
+    from distributary.spark.table_write import write_table
 
-__all__ = ["read_table", "register", "session"]
+__all__ = [
+    "DeltaTable",
+    "count_rows",
+    "read_changes",
+    "read_table",
+    "register",
+    "register_format",
+    "register_table",
+    "session",
+    "sql",
+    "write_table",
+]
 
 _HOMES = {
+    "DeltaTable": "distributary.spark.delta_table",
+    "count_rows": "distributary.spark.table_scan",
+    "read_changes": "distributary.spark.change_feed",
+    "register_format": "distributary.spark.format_source",
+    "register_table": "distributary.spark.table_registry",
+    "sql": "distributary.spark.statements.execution",
+    "write_table": "distributary.spark.table_write",
     "read_table": "distributary.spark.table_scan",
     "register": "distributary.spark.session",
     "session": "distributary.spark.session",

@@ -18,7 +18,7 @@ from distributary.delta.schema.arrow_schema import delta_schema
 from distributary.delta.schema.column_mapping import ColumnMappingMode
 from distributary.delta.schema.data_types import StructField, StructType, schema_to_json
 from distributary.delta.schema.schema_edits import rewrite_fields
-from distributary.spark.cloud_connectors import hadoop_options
+from distributary.spark.cloud_connectors import check_connector, hadoop_options
 from distributary.spark.hadoop_paths import hadoop_uri, index_paths
 from distributary.spark.index_blob import encode_columns, hand_over
 from distributary.spark.jvm import (
@@ -82,6 +82,7 @@ def read_files(
     spark: SparkSession, store: ObjectStore, schema: StructType, mode: ColumnMappingMode, files: FileList
 ) -> FileRows:
     """The rows of files: the columns of the schema that are not constant, then the constant ones."""
+    check_connector(spark, store)
     data, constant = split_schema(schema, files)
     index = _file_index(spark, store, files, constant)
     frame = relation_frame(

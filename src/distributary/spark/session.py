@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyspark
@@ -20,6 +21,8 @@ from distributary.spark.cloud_connectors import with_connectors
 from distributary.spark.errors import UnsupportedSparkError
 from distributary.spark.java_runtime import find_java
 
+# Where Spark's jars are not found: what the newest supported PySpark brings.
+_HADOOP_UNKNOWN = "3.5.0"
 OLDEST_SPARK, NEWEST_SPARK = (4, 1), (4, 3)
 
 _LOCAL_DEFAULTS: Mapping[str, str] = {
@@ -38,19 +41,23 @@ _DEFAULTS: Mapping[str, str] = {
 
 
 def session(
-    app_name: str = "distributary", *, conf: Mapping[str, str] | None = None, **settings: Any
+    app_name: str = "distributary",
+    *,
+    conf: Mapping[str, str] | None = None,
+    clouds: Sequence[str] = (),
+    **settings: Any,
 ) -> SparkSession:
     """A SparkSession, ready for Delta tables; an existing one is taken where there is one.
 
     Settings are given as ``conf={"spark.sql.shuffle.partitions": "4"}`` or by name, with ``__`` for the
-    dots: ``spark__sql__shuffle__partitions=4``. ``clouds=["s3"]`` adds Hadoop's connector for a cloud.
+    dots: ``spark__sql__shuffle__partitions=4``. ``clouds=["s3"]`` (also abfss, gs) lets a new session fetch
+    Hadoop's connector for a cloud.
     """
-    clouds = settings.pop("clouds", ())
     wanted = {**(conf or {}), **{name.replace("__", "."): _text(value) for name, value in settings.items()}}
     _check_names(wanted)
     _prepare_environment()
     builder = SparkSession.builder.appName(app_name)
-    for name, value in with_connectors(_with_defaults(wanted), clouds).items():
+    for name, value in with_connectors(_with_defaults(wanted), clouds, hadoop_version()).items():
         builder = builder.config(name, value)
     return register(builder.getOrCreate())
 
@@ -59,6 +66,14 @@ def register(spark: SparkSession) -> SparkSession:
     """Make a session ready: checks its version; safe to call again."""
     check_version(spark.version)
     return spark
+
+
+def hadoop_version() -> str:
+    """The version of Hadoop that comes with PySpark, whose connectors must be of the same."""
+    home = Path(os.environ.get("SPARK_HOME") or next(iter(pyspark.__path__)))
+    for jar in sorted((home / "jars").glob("hadoop-client-api-*.jar")):
+        return jar.stem.removeprefix("hadoop-client-api-")
+    return _HADOOP_UNKNOWN
 
 
 def check_version(version: str) -> None:

@@ -65,19 +65,19 @@ class ChangeScan:
         self._start = start
         self._end = end
         self._settings = settings or ScanSettings()
-        self._mode = end.mapping_mode
-        self._schema = StructType((*end.schema.fields, *CHANGE_COLUMNS))
-        wanted = self._schema.names if columns is None else (*columns, *_missing_changes(columns))
-        self.columns = tuple(self._schema.field(name).name for name in wanted)
-        self.predicate = bound_predicate(predicate, self._schema)
-        self.arrow_schema: pa.Schema = arrow_schema(self._schema.select(self.columns))
+        self.mode = end.mapping_mode
+        self.schema = StructType((*end.schema.fields, *CHANGE_COLUMNS))
+        wanted = self.schema.names if columns is None else (*columns, *_missing_changes(columns))
+        self.columns = tuple(self.schema.field(name).name for name in wanted)
+        self.predicate = bound_predicate(predicate, self.schema)
+        self.arrow_schema: pa.Schema = arrow_schema(self.schema.select(self.columns))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changed rows, version by version."""
         reader = FileReader(
             file_access(self._store),
-            self._schema,
-            self._mode,
+            self.schema,
+            self.mode,
             self.columns,
             self.predicate,
             batch_rows=self._settings.batch_rows,
@@ -90,6 +90,15 @@ class ChangeScan:
                 workers=self._settings.workers,
                 max_bytes=self._settings.max_buffered_bytes,
             )
+
+    def changed_files(self) -> Iterator[DataFile]:
+        """The files that hold the changes, version by version.
+
+        The columns of the change feed are among their partition values, `_change_type` only where every row of
+        a file changed alike; change files have it as a column.
+        """
+        for commit in self._commits():
+            yield from self._changed_files(commit)
 
     def _commits(self) -> Iterator[CommitActions]:
         before = self._start - 1
@@ -116,7 +125,7 @@ class ChangeScan:
     @cached_property
     def _changed(self) -> ChangedFiles:
         return ChangedFiles(
-            self._end.schema, self._end.metadata.partitioning, self._mode, file_access(self._store).read_range
+            self._end.schema, self._end.metadata.partitioning, self.mode, file_access(self._store).read_range
         )
 
     def _changed_files(self, commit: CommitActions) -> list[DataFile]:
