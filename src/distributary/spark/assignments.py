@@ -19,7 +19,16 @@ from distributary.delta.commit.write_validation import DEFAULT_KEY
 from distributary.delta.errors import SchemaMismatchError
 from distributary.delta.log.protocol_support import features_of
 from distributary.delta.operations.append import WritePlan
-from distributary.delta.schema.data_types import STRING, DecimalType, PrimitiveType, StructField, StructType
+from distributary.delta.schema.data_types import (
+    STRING,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 from distributary.errors import InvalidInputError, UnknownColumnError
 from distributary.spark.resolved_columns import ResolvedColumn
 from distributary.spark.rule_violation import BrokenRule, column_named, shown_value
@@ -98,9 +107,19 @@ def known_path(schema: StructType, name: str, qualifier: str | None = None) -> C
 
 
 def new_columns(
-    spark: SparkSession, plan: WritePlan, assignments: Sequence[Assignment], before: Before | None
+    spark: SparkSession,
+    plan: WritePlan,
+    assignments: Sequence[Assignment],
+    before: Before | None,
+    *,
+    grow: bool = False,
 ) -> dict[str, Column]:
-    """The assigned columns, and with `before` all others as they were (but generated ones)."""
+    """The assigned columns, and with `before` all others as they were (but generated ones).
+
+    With `grow` a struct may lack fields of its column, which are then null.
+    """
+    for assigned in assignments if not grow else ():
+        _check_fields(assigned, plan.schema)
     tree = _tree(assignments)
     store = StoreAssignment(spark)
     generated = computed_names(plan)
@@ -162,6 +181,35 @@ def _tree(assignments: Sequence[Assignment]) -> _Tree:
             raise _overlap(assigned.path)
         here[assigned.path[-1]] = assigned.value
     return root
+
+
+def _check_fields(assigned: Assignment, schema: StructType) -> None:
+    """Refuse a struct that has other fields than the column that it is assigned to."""
+    wanted: DataType = schema
+    for part in assigned.path:
+        wanted = wanted.field(part).data_type if isinstance(wanted, StructType) else wanted
+    differing = _differing(assigned.value.data_type, wanted)
+    if differing is not None:
+        raise SchemaMismatchError(
+            f"{'.'.join(assigned.path)} is {wanted}, and the value is {assigned.value.data_type}: they "
+            f"differ in the field {differing}. Assign the fields one by one, or merge with schema evolution."
+        )
+
+
+def _differing(have: DataType, want: DataType) -> str | None:
+    match have, want:
+        case StructType(), StructType():
+            ours, theirs = ({name.lower() for name in struct.names} for struct in (have, want))
+            if ours != theirs:
+                return min(ours ^ theirs)
+            inner = (_differing(field.data_type, want.field(field.name).data_type) for field in have.fields)
+            return next((name for name in inner if name is not None), None)
+        case ArrayType(element, _), ArrayType(other, _):
+            return _differing(element, other)
+        case MapType(key, value, _), MapType(other_key, other, _):
+            return _differing(key, other_key) or _differing(value, other)
+        case _:
+            return None
 
 
 def _overlap(path: ColumnPath) -> InvalidInputError:

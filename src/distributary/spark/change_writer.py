@@ -69,7 +69,9 @@ class ChangeWriter:
         adds = write_data_files(
             self._table.spark, self._table.store, self._plan, rows, balanced=self._balanced(count)
         )
-        self.keep(FileChanges(written=tuple(add for add in adds if num_records([add]))))
+        filled = tuple(add for add in adds if num_records([add]))
+        discard(self._table, FileChanges(written=tuple(add for add in adds if add not in filled)))
+        self.keep(FileChanges(written=filled))
 
     def write_changes(self, rows: DataFrame, count: int) -> None:
         """Write about so many rows with their type of change as change files."""
@@ -85,6 +87,23 @@ class ChangeWriter:
 
     def _balanced(self, count: int) -> bool:
         return bool(self._plan.metadata.partitioning) or count < _FEW_ROWS
+
+    @property
+    def written_rows(self) -> int:
+        """How many rows the new data files hold."""
+        return num_records(self.changes.written)
+
+    def target_metrics(self) -> dict[str, int]:
+        """What the files amount to, by the names of Delta's history for MERGE."""
+        removed = self.changes.removed_files
+        return {
+            "numTargetFilesAdded": len(self.changes.written),
+            "numTargetBytesAdded": sum(add.size for add in self.changes.written),
+            "numTargetFilesRemoved": len(removed),
+            "numTargetBytesRemoved": sum(remove.size or 0 for remove in removed),
+            "numTargetChangeFilesAdded": len(self.changes.change_files),
+            **self.changes.vector_counts("numTarget"),
+        }
 
     def metrics(self) -> dict[str, int]:
         """What the files amount to, by the names of Delta's history for DELETE and UPDATE."""

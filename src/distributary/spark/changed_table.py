@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from distributary.delta.commit.transaction import OnPhase
 from distributary.delta.deletion_vectors import inline_descriptor, read_deletion_vector
@@ -25,7 +25,7 @@ from distributary.delta.parquet_footer import sound_footer
 from distributary.delta.scan.file_pruning import FilePruner
 from distributary.delta.scan.table_scan import file_access, partition_column
 from distributary.delta.statistics.json_statistics import parse_file_statistics
-from distributary.spark import table_scan as ts
+from distributary.expressions.tree import Expression
 from distributary.spark.table_scan import FILE_ORDINAL, scan_snapshot
 from distributary.storage.object_store import ObjectStore, open_store
 
@@ -89,12 +89,14 @@ class ChangedTable:
                 "remove rows. Unset the property first if that is intended."
             )
 
-    def pruned(self, condition: Column | str) -> ChangedTable:
-        """The same table with only the files that may hold rows satisfying a condition."""
-        if not hasattr(ts, "prune_with_spark"):
-            return self
-        files = ts.prune_with_spark(self.spark, self.store, self.snapshot, condition, alias=self.alias)
-        return replace(self, files=files)
+    def narrowed(self, predicate: Expression | None) -> ChangedTable:
+        """The same table with only the files that may hold rows satisfying a predicate of the engine.
+
+        Spark leaves out more by what it pushes into the scan; these are the files that count as read.
+        """
+        state = self.snapshot
+        pruner = FilePruner(state.schema, state.metadata.partitioning, state.mapping_mode)
+        return replace(self, files=pruner.prune(self.files, predicate).files)
 
     def only(self, ordinals: Sequence[int]) -> ChangedTable:
         """The same table with only some of its files."""

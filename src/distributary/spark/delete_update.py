@@ -85,7 +85,7 @@ def update(
     clock = ChangeClock()
     table = ChangedTable.open(spark, path, alias=alias, storage_options=storage_options, on_phase=on_phase)
     table.refuse_append_only("UPDATE")
-    _updated(table, table.rows(), set)
+    _updated(table, table.only(()).rows(), set)
     found = search(table, condition, "UPDATE")
     clock.scanned()
     with ChangeWriter(table) as writer:

@@ -6,6 +6,7 @@
     ├── JavaNotFoundError          no Java 17 or later, and none from PyPI either
     ├── UnsupportedSparkError      a PySpark outside the supported versions, or a session without a JVM
     ├── MissingConnectorError      the session cannot reach a cloud: Hadoop's connector is not loaded
+    ├── RepeatedMatchError         several rows of a merge's source match one row of the table
     └── StatementError             the text of a statement cannot be read: line, place, what must stand there
 """
 
@@ -47,3 +48,9 @@ class StatementError(InvalidInputError, SparkError):
         super().__init__(message)
         self.line = line
         self.column = column
+
+
+class RepeatedMatchError(SparkError):
+    """Several rows of a merge's source match one row of the table; nothing was committed."""
+
+    code = "REPEATED_MATCH"

@@ -8,13 +8,14 @@ another table, is refused, as delta-spark does.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from distributary.delta.schema.data_types import DataType, parse_schema
+from distributary.delta.schema.data_types import DataType, parse_schema, parse_type
 from distributary.errors import InvalidInputError
 from distributary.spark.jvm import column_of, jvm_of
 
@@ -48,6 +49,11 @@ class ResolvedColumn(msgspec.Struct, frozen=True):
         """The ids of the attributes that it reads."""
         return _ids(self.expression.references())
 
+    @property
+    def attribute(self) -> int | None:
+        """The id of the attribute that it is, if it is one and nothing more."""
+        return _id(self.expression) if str(self.expression.nodeName()) == "AttributeReference" else None
+
     def conjuncts(self) -> list[ResolvedColumn]:
         """The conditions that it joins by AND."""
         found: list[Any] = []
@@ -80,12 +86,17 @@ def resolve(frame: DataFrame, *columns: Column | str) -> list[ResolvedColumn]:
 
 def resolve_condition(frame: DataFrame, condition: Column | str, what: str) -> ResolvedColumn:
     """A condition that decides about rows by their values alone; refused otherwise."""
-    resolved = resolve(frame, condition)[0]
+    resolved = check_condition(resolve(frame, condition)[0], what)
+    check_usable(frame, resolved, what)
+    return resolved
+
+
+def check_condition(resolved: ResolvedColumn, what: str) -> ResolvedColumn:
+    """The same, refused where it is no condition."""
     if str(resolved.data_type) not in ("boolean", "void"):
         raise InvalidInputError(
             f"The condition of {what} is {resolved.data_type}, not boolean: {resolved.sql}"
         )
-    check_usable(frame, resolved, what)
     return resolved
 
 
@@ -103,11 +114,35 @@ def check_usable(frame: DataFrame, resolved: ResolvedColumn, what: str) -> None:
         )
 
 
+def equality_sides(condition: ResolvedColumn) -> list[tuple[ResolvedColumn, ResolvedColumn]]:
+    """The two sides of an equation, either first; nothing for any other condition."""
+    expression = condition.expression
+    if str(expression.nodeName()) != "EqualTo":
+        return []
+    left, right = (
+        ResolvedColumn(condition.spark, _type(side), side) for side in (expression.left(), expression.right())
+    )
+    return [(left, right), (right, left)]
+
+
 def attribute_names(frame: DataFrame) -> dict[int, str]:
     """The name of each attribute of a frame, by id."""
     plan: Any = frame._jdf.queryExecution().analyzed()  # pyright: ignore
     output: Any = plan.output()
     return {_id(output.apply(at)): str(output.apply(at).name()) for at in range(output.size())}
+
+
+def attributes(frame: DataFrame) -> dict[str, ResolvedColumn]:
+    """The columns of a frame by name, resolved; of two with one name the last."""
+    plan: Any = frame._jdf.queryExecution().analyzed()  # pyright: ignore
+    output: Any = plan.output()
+    spark = frame.sparkSession
+    found = [output.apply(at) for at in range(output.size())]
+    return {str(column.name()): ResolvedColumn(spark, _type(column), column) for column in found}
+
+
+def _type(expression: Any) -> DataType:
+    return parse_type(json.loads(str(expression.dataType().json())))
 
 
 def is_repeatable(frame: DataFrame) -> bool:

@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from distributary.expressions.tree import Expression
 from distributary.spark.changed_table import ChangedTable
 from distributary.spark.read_predicates import understood
 from distributary.spark.resolved_columns import ResolvedColumn, attribute_names, resolve_condition
@@ -90,18 +91,26 @@ def search(table: ChangedTable, condition: Column | str | None, what: str) -> Se
     """Find the rows that satisfy a condition (all without one)."""
     if condition is None:
         return Search(table, TouchedFiles.all_of(table), ReadSet(whole_table=True), "true")
-    rows = table.rows()
+    rows = table.only(()).rows()
     resolved = resolve_condition(rows, condition, what)
-    if _names(rows, resolved) <= set(table.snapshot.metadata.partitioning):
+    state = table.snapshot
+    predicate = understood(table.spark, state.schema, resolved.sql, table.alias)
+    if _names(rows, resolved) <= set(state.metadata.partitioning):
         found = table.only(_satisfying(table, condition))
-        return Search(table, TouchedFiles.all_of(found), _reads(found, resolved), resolved.sql)
-    candidates = table.pruned(condition)
+        return Search(table, TouchedFiles.all_of(found), read_set(found, predicate), resolved.sql)
+    candidates = table.narrowed(predicate)
     touched = collect_touched(
         candidates.rows(positions=True).filter(holds(condition)).select(FILE_ORDINAL, ROW_INDEX)
     )
-    return Search(
-        table, TouchedFiles.of(candidates, touched), _reads(candidates, resolved), resolved.sql, condition
-    )
+    files = TouchedFiles.of(candidates, touched)
+    return Search(table, files, read_set(candidates, predicate), resolved.sql, condition)
+
+
+def read_set(candidates: ChangedTable, predicate: Expression | None) -> ReadSet:
+    """What was read: the files that may satisfy a predicate, or the whole table where there is none."""
+    if predicate is None:
+        return ReadSet(whole_table=True)
+    return ReadSet((predicate,), files=files_read(candidates))
 
 
 def _names(rows: DataFrame, resolved: ResolvedColumn) -> set[str]:
@@ -115,11 +124,3 @@ def _satisfying(table: ChangedTable, condition: Column | str) -> Sequence[int]:
         return []
     found = table.partitions().filter(holds(condition)).select(FILE_ORDINAL).toArrow()
     return sorted(found.column(0).to_pylist())
-
-
-def _reads(candidates: ChangedTable, condition: ResolvedColumn) -> ReadSet:
-    state = candidates.snapshot
-    predicate = understood(candidates.spark, state.schema, condition.sql, candidates.alias)
-    if predicate is None:
-        return ReadSet(whole_table=True)
-    return ReadSet((predicate,), files=files_read(candidates))
