@@ -22,7 +22,7 @@ from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.schema.column_mapping import physical_name
 from distributary.errors import InvalidInputError, StorageError
 from distributary.storage.log_paths import canonical_path, canonical_paths
-from distributary.storage.object_store import ObjectStore
+from distributary.storage.object_store import ObjectMeta, ObjectStore
 
 CHANGE_DIRECTORY = "_change_data"
 _DELETIONS_AT_ONCE = 16
@@ -63,8 +63,12 @@ def plan_vacuum(
     now: int,
     retention: datetime.timedelta | None = None,
     force: bool = False,
+    listing: Iterable[ObjectMeta] | None = None,
 ) -> VacuumPlan:
-    """Find the files that no version within the retention needs; `now` is in milliseconds."""
+    """Find the files that no version within the retention needs; `now` is in milliseconds.
+
+    `listing` has every file of the table where another has listed them already.
+    """
     _check_protocol(snapshot)
     agreed = snapshot.properties.deleted_file_retention
     kept_for = agreed if retention is None else retention
@@ -73,7 +77,7 @@ def plan_vacuum(
     needed = needed_files(snapshot, horizon)
     partitions = _partition_prefixes(snapshot)
     old, total, kept = list[str](), 0, 0
-    for meta in store.list_all():
+    for meta in store.list_all() if listing is None else listing:
         if not _belongs_to_table(meta.path, partitions):
             continue
         if meta.path in needed or meta.last_modified >= horizon:
