@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from distributary.spark.format_source import register_format
     from distributary.spark.session import register, session
     from distributary.spark.statements.execution import sql
+    from distributary.spark.streaming_write import write_stream
     from distributary.spark.table_registry import register_table
     from distributary.spark.table_scan import count_rows, read_table
     from distributary.spark.table_write import write_table
@@ -28,6 +29,7 @@ __all__ = [
     "register_table",
     "session",
     "sql",
+    "write_stream",
     "write_table",
 ]
 
@@ -38,6 +40,7 @@ _HOMES = {
     "register_format": "distributary.spark.format_source",
     "register_table": "distributary.spark.table_registry",
     "sql": "distributary.spark.statements.execution",
+    "write_stream": "distributary.spark.streaming_write",
     "write_table": "distributary.spark.table_write",
     "read_table": "distributary.spark.table_scan",
     "register": "distributary.spark.session",
