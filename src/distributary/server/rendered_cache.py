@@ -56,7 +56,7 @@ class RenderedCache:
 
     def evict(self) -> None:
         """Delete what was not used longest until the directory is within its budget."""
-        if self._directory is None:
+        if self._directory is None or not self._directory.is_dir():
             return
         found = sorted(_usage(entry) for entry in self._directory.iterdir() if entry.is_dir())
         total = sum(size for _, size, _ in found)
@@ -126,9 +126,9 @@ class RenderedRows:
     def _keep(self, number: int, batch: pa.RecordBatch) -> None:
         if self._place is None:
             self._memory[number] = batch
-        elif not (path := self._file(number)).exists():
+        elif self._known(number) is None:
             try:
-                _write(path, batch)
+                _write(self._file(number), batch)
             except OSError as error:
                 _log.warning("rendered lines are not cached: %s", error)
 
@@ -154,7 +154,7 @@ class RenderedRows:
 
 
 def _write(path: Path, batch: pa.RecordBatch) -> None:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
     try:
         with pa.OSFile(str(beside), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:

@@ -1,0 +1,158 @@
+"""Snapshots and rendered lines between requests: fresh, shared, rebuilt when they are gone."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+
+import pyarrow as pa
+import pytest
+
+from distributary import DeltaTable
+from distributary.delta.statistics import json_statistics
+from distributary.server import snapshot_cache
+from distributary.server.rendered_cache import RenderedCache
+from distributary.server.snapshot_cache import SnapshotCache
+from distributary.sharing.table_policy import TablePolicy
+
+
+def test_a_commit_is_seen_by_the_next_query(provider, orders):
+    """REST-151, REST-174: the latest version is looked for at each request."""
+    assert provider.version("orders") == 1
+    orders.append(orders.snapshot().to_arrow())
+    assert provider.version("orders") == 2
+    assert len(provider.query("orders").files) == 12
+
+
+def test_staleness_saves_looking_for_the_latest_version(provider, orders):
+    provider.cache = SnapshotCache(staleness=3600)
+    assert provider.version("orders") == 1
+    orders.append(orders.snapshot().to_arrow())
+    assert provider.version("orders") == 1
+
+
+def test_a_table_made_anew_at_the_same_place_is_another_table(provider, orders):
+    """REST-179: nothing of the old table is shown."""
+    before = provider.query("orders")
+    shutil.rmtree(provider.folder / "orders")
+    provider.create("orders", pa.table({"id": [1]}))
+    found = provider.query("orders")
+    assert found.all("metaData")[0]["id"] != before.all("metaData")[0]["id"]
+    assert len(found.files) == 1
+
+
+def test_many_requests_at_once_load_a_table_once(provider, orders, monkeypatch):
+    loads = []
+    started, first = threading.Barrier(8), threading.Event()
+    load = snapshot_cache.load_snapshot
+
+    def counted(store, *given):
+        loads.append(given)
+        first.wait(5)
+        return load(store, *given)
+
+    monkeypatch.setattr(snapshot_cache, "load_snapshot", counted)
+    policy = TablePolicy(location=str(provider.folder / "orders"))
+    cache = SnapshotCache()
+    versions = []
+
+    def ask():
+        started.wait()
+        versions.append(cache.latest(policy).version)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    first.set()
+    for thread in threads:
+        thread.join()
+    assert versions == [1] * 8
+    assert len(loads) == 1
+
+
+def test_statistics_of_an_unchanged_snapshot_are_decoded_once(provider, orders, monkeypatch):
+    """ST-008: also after a refresh the rows of the checkpoint are not decoded again."""
+    orders.alter.set_properties({"delta.checkpoint.writeStatsAsStruct": "false"})
+    orders.checkpoint()
+    decoded = []
+    read = json_statistics._StatisticsDecoder.columns
+
+    def counted(self, block):
+        decoded.append(len(block))
+        return read(self, block)
+
+    monkeypatch.setattr(json_statistics._StatisticsDecoder, "columns", counted)
+    body = {"predicateHints": ["id > 20"]}
+    provider.query("orders", body)
+    first = sum(decoded)
+    assert len(provider.query("orders", body).files) == 4
+    provider.query("orders", {"predicateHints": ["id > 20"], "limitHint": 4})
+    assert sum(decoded) == first
+    orders.append(orders.snapshot().to_arrow(predicate="country = 'FR'"))
+    assert len(provider.query("orders", body).files) == 5
+    assert sum(decoded) - first < first
+
+
+@pytest.fixture
+def large(provider, logs):
+    """Twenty-five thousand files in a checkpoint, and a commit after it."""
+    adds = [
+        logs.add(f"p={at % 5}/{at:06d}.parquet", {"p": str(at % 5)}, {"numRecords": 1})
+        for at in range(25_000)
+    ]
+    path = provider.write_log(
+        "large", [logs.protocol, logs.metadata([("id", "long"), ("p", "string")], ["p"]), *adds]
+    )
+    table = DeltaTable(path)
+    table.checkpoint()
+    gone = {"remove": {"path": "p=0/000000.parquet", "deletionTimestamp": 1, "dataChange": True}}
+    import msgspec
+
+    (path / "_delta_log" / f"{1:020d}.json").write_bytes(
+        b"\n".join(msgspec.json.encode(action) for action in (gone, logs.add("p=1/new.parquet", {"p": "1"})))
+    )
+    return "large"
+
+
+def files_of(answer):
+    return sorted(file["url"] for file in answer.files)
+
+
+def test_lines_of_large_tables_are_kept_in_files_and_shared(provider, large, tmp_path):
+    """REST-176: all files, whether lines were rendered here, by another worker, or must be again."""
+    first = provider.query(large)
+    assert len(first.files) == 25_000
+    assert not any("000000.parquet" in url for url in files_of(first))
+    chunks = list((tmp_path / "cache").rglob("*.arrow"))
+    assert len(chunks) == 3
+    other = SnapshotCache(rendered=RenderedCache(tmp_path / "cache"))
+    provider.cache = other
+    assert files_of(provider.query(large)) == files_of(first)
+    chunks[1].unlink()
+    assert files_of(provider.query(large)) == files_of(first)
+    chunks[0].write_bytes(b"damaged")
+    assert files_of(provider.query(large)) == files_of(first)
+    shutil.rmtree(tmp_path / "cache")
+    assert files_of(provider.query(large)) == files_of(first)
+
+
+def test_pruned_lines_are_those_of_the_whole_answer(provider, large):
+    whole = {line["url"]: line for line in provider.query(large).files}
+    found = provider.query(large, {"predicateHints": ["p = '1'"]}).files
+    assert len(found) == 5001
+    assert all(whole[line["url"]] == line for line in found)
+
+
+def test_a_cache_over_its_budget_forgets_what_was_not_used_longest(provider, large, tmp_path):
+    provider.cache = SnapshotCache(rendered=RenderedCache(tmp_path / "small", max_bytes=1))
+    assert len(provider.query(large).files) == 25_000
+    assert list((tmp_path / "small").rglob("*.arrow")) == []
+    assert len(provider.query(large).files) == 25_000
+
+
+def test_rendered_lines_hold_nothing_of_a_recipient(provider, large, tmp_path):
+    """DESIGN: no URL, no filter, no recipient in the cache."""
+    provider.query(large, partition_filter="p = '1'")
+    data = b"".join(path.read_bytes() for path in (tmp_path / "cache").rglob("*.arrow"))
+    assert b"files.example" not in data
+    assert oct((tmp_path / "cache").stat().st_mode)[-3:] == "700"
