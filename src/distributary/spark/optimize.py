@@ -63,6 +63,7 @@ class OptimizePlan(msgspec.Struct, frozen=True):
     columns: tuple[tuple[str, ...], ...] = ()
     curve: str | None = None
     target: int = DEFAULT_TARGET
+    name: str = "OPTIMIZE"
 
     def __str__(self) -> str:
         count = sum(len(found.ordinals) for found in self.bins)
@@ -75,7 +76,6 @@ def optimize(
     where: str | Column | None = None,
     z_order_by: Sequence[str] = (),
     *,
-    purge: bool = False,
     full: bool = False,
     target_file_size: int | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -83,22 +83,35 @@ def optimize(
 ) -> DataFrame:
     """Write files anew for faster reading; gives one row of delta-spark's metrics.
 
-    `where` is a condition over partition columns. `purge` writes just the files that have deletion vectors.
-    A table with clustering columns is clustered by them; `full` clusters also what is clustered already.
+    `where` is a condition over partition columns. A table with clustering columns is clustered by them;
+    `full` clusters also what is clustered already.
     """
-    started = time.time_ns() // 1_000_000
     store = open_store(path, storage_options)
     snapshot = load_snapshot(store)
-    plan = plan_optimize(
-        spark, store, snapshot, where, tuple(z_order_by), purge=purge, full=full, target=target_file_size
-    )
-    removed = [plan.adds[at] for found in plan.bins for at in found.ordinals]
-    added = _rewritten(spark, store, plan, removed) if removed else []
-    done = Optimized(plan.adds, removed, added, len(plan.bins), started, plan.curve)
-    if removed:
-        operation = _operation(plan, done, where, purge, user_metadata)
-        commit_files(store, _write_plan(snapshot), _staged(snapshot, operation, removed, added))
-    return done.frame(spark, snapshot)
+    started = time.time_ns() // 1_000_000
+    plan = plan_optimize(spark, store, snapshot, where, tuple(z_order_by), full=full, target=target_file_size)
+    return _execute(spark, store, plan, started, where, user_metadata)
+
+
+def purge(
+    spark: SparkSession,
+    path: str,
+    where: str | Column | None = None,
+    *,
+    target_file_size: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+) -> DataFrame:
+    """Write the files anew that have deletion vectors (REORG … APPLY (PURGE)); gives the same metrics."""
+    store = open_store(path, storage_options)
+    snapshot = load_snapshot(store)
+    started = time.time_ns() // 1_000_000
+    snapshot.check_writable()
+    _check_rows_may_move(snapshot)
+    files = snapshot.files if where is None else files_in_partitions(spark, store, snapshot, where)
+    adds, size = files.adds(), _target(snapshot, target_file_size)
+    plan = OptimizePlan(snapshot, files, adds, purge_bins(adds, size), target=size, name="REORG")
+    return _execute(spark, store, plan, started, where, user_metadata)
 
 
 def plan_optimize(
@@ -108,7 +121,6 @@ def plan_optimize(
     where: str | Column | None,
     z_order_by: tuple[str, ...],
     *,
-    purge: bool = False,
     full: bool = False,
     target: int | None = None,
 ) -> OptimizePlan:
@@ -122,11 +134,9 @@ def plan_optimize(
             f"{snapshot.root} has clustering columns ({names}), by which optimize orders it: leave out the "
             "condition and the z-order columns"
         )
-    size = target or snapshot.properties.get(TARGET_FILE_SIZE) or DEFAULT_TARGET
+    size = _target(snapshot, target)
     files = snapshot.files if where is None else files_in_partitions(spark, store, snapshot, where)
     adds = files.adds()
-    if purge:
-        return OptimizePlan(snapshot, files, adds, purge_bins(adds, size), target=size)
     if z_order_by:
         paths = tuple(_column_path(snapshot, name) for name in z_order_by)
         return OptimizePlan(snapshot, files, adds, partition_bins(adds), paths, "z-order", size)
@@ -134,6 +144,27 @@ def plan_optimize(
         bins = partition_bins(adds, _unclustered(adds, size, full))
         return OptimizePlan(snapshot, files, adds, bins, tuple(clustering), "clustering", size)
     return OptimizePlan(snapshot, files, adds, compaction_bins(adds, size), target=size)
+
+
+def _target(snapshot: Snapshot, size: int | None) -> int:
+    return size or snapshot.properties.get(TARGET_FILE_SIZE) or DEFAULT_TARGET
+
+
+def _execute(
+    spark: SparkSession,
+    store: ObjectStore,
+    plan: OptimizePlan,
+    started: int,
+    where: str | Column | None,
+    user_metadata: str | None,
+) -> DataFrame:
+    removed = [plan.adds[at] for found in plan.bins for at in found.ordinals]
+    added = _rewritten(spark, store, plan, removed) if removed else []
+    done = Optimized(plan.adds, removed, added, len(plan.bins), started, plan.curve)
+    if removed:
+        operation = _operation(plan, done, where, user_metadata)
+        commit_files(store, _write_plan(plan.snapshot), _staged(plan.snapshot, operation, removed, added))
+    return done.frame(spark, plan.snapshot)
 
 
 def _check_rows_may_move(snapshot: Snapshot) -> None:
@@ -220,18 +251,19 @@ def _write_plan(snapshot: Snapshot) -> WritePlan:
 
 
 def _operation(
-    plan: OptimizePlan, done: Optimized, where: str | Column | None, purge: bool, user_metadata: str | None
+    plan: OptimizePlan, done: Optimized, where: str | Column | None, user_metadata: str | None
 ) -> Operation:
+    predicate = [] if where is None else [str(where)]
     names = [".".join(path) for path in plan.columns]
-    parameters = {
-        "predicate": [] if where is None else [str(where)],
-        "auto": False,
-        "clusterBy": names if plan.curve == "clustering" else [],
-        "zOrderBy": names if plan.curve == "z-order" else [],
-    }
-    if purge:
-        parameters = {"predicate": parameters["predicate"], "applyPurge": True}
-    return Operation("REORG" if purge else "OPTIMIZE", parameters, done.operation_metrics(), user_metadata)
+    parameters: dict[str, object] = {"predicate": predicate, "applyPurge": True}
+    if plan.name == "OPTIMIZE":
+        parameters = {
+            "predicate": predicate,
+            "auto": False,
+            "clusterBy": names if plan.curve == "clustering" else [],
+            "zOrderBy": names if plan.curve == "z-order" else [],
+        }
+    return Operation(plan.name, parameters, done.operation_metrics(), user_metadata)
 
 
 def _staged(

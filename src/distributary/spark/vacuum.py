@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from distributary.delta.log.snapshot import load_snapshot
 from distributary.delta.operations.vacuum import VacuumPlan, execute_vacuum, plan_vacuum
 from distributary.errors import DistributaryError
-from distributary.spark.hadoop_paths import hadoop_uri
 from distributary.storage.object_store import ObjectMeta, ObjectStore, open_store
 
 _log = logging.getLogger(__name__)
@@ -40,19 +39,17 @@ def vacuum(
     *,
     force: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> DataFrame:
-    """Delete files that are not needed any more; gives the table's path, or with `dry_run` the files' paths.
+) -> VacuumPlan:
+    """Delete files that are not needed any more (`dry_run`: only find them); gives the plan with their keys.
 
     A retention shorter than the table's own needs `force`, or delta-spark's setting
     `spark.databricks.delta.retentionDurationCheck.enabled=false`.
     """
     store = open_store(path, storage_options)
     plan = plan_vacuum_on_spark(spark, store, retention_hours, force=force)
-    root = hadoop_uri(store.root)
-    if dry_run:
-        return spark.createDataFrame([(f"{root}/{file}",) for file in plan.files], "path string")
-    _delete(spark, store, plan)
-    return spark.createDataFrame([(root,)], "path string")
+    if not dry_run:
+        _delete(spark, store, plan)
+    return plan
 
 
 def plan_vacuum_on_spark(
