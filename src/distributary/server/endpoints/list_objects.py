@@ -104,8 +104,10 @@ async def _listed(
         scope = TokenScope(call.recipient.id, query=f"list/{what}")
         after = _position(service, scope, parameters.get("pageToken"))
         items, following = page(limit, after)
-        token = None if following is None else service.tokens.issue("list", scope, {"after": following})
-        return _encode(objects.Page(items, token))
+        found: dict[str, object] = {"items": items}
+        if following is not None:
+            found["nextPageToken"] = service.tokens.issue("list", scope, {"after": following})
+        return _encode(found)
 
     key = (call.recipient.id, what, call.request.query_string)
     return Answer(200, _HEADERS, await service.list_page(key, load))
