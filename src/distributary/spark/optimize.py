@@ -22,13 +22,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from distributary.delta.commit.data_file_writer import num_records, remove_data_files
 from distributary.delta.commit.staged_commit import Operation, StagedCommit
-from distributary.delta.errors import DataFileError, UnsupportedFeatureError
+from distributary.delta.errors import DataFileError
 from distributary.delta.log.actions import Add
 from distributary.delta.log.active_files import FileSelection, key_of
 from distributary.delta.log.snapshot import Snapshot, load_snapshot
 from distributary.delta.operations.append import WritePlan, commit_files
 from distributary.delta.operations.restore import removal
-from distributary.delta.table_properties import ENABLE_ROW_TRACKING, TARGET_FILE_SIZE
+from distributary.delta.schema.column_mapping import physical_path
+from distributary.delta.statistics.collection import indexed_columns
+from distributary.delta.table_properties import TARGET_FILE_SIZE
 from distributary.errors import InvalidInputError
 from distributary.spark.clustering import clustering_of
 from distributary.spark.curve_columns import curve_columns
@@ -43,6 +45,7 @@ from distributary.spark.file_bins import (
 )
 from distributary.spark.optimize_metrics import Optimized
 from distributary.spark.partition_condition import files_in_partitions
+from distributary.spark.row_identity import check_rows_may_move
 from distributary.spark.table_scan import scan_snapshot
 from distributary.spark.z_order import z_ordered
 from distributary.storage.object_store import ObjectStore, open_store
@@ -107,7 +110,7 @@ def purge(
     snapshot = load_snapshot(store)
     started = time.time_ns() // 1_000_000
     snapshot.check_writable()
-    _check_rows_may_move(snapshot)
+    check_rows_may_move(snapshot, "writing files anew")
     files = snapshot.files if where is None else files_in_partitions(spark, store, snapshot, where)
     adds, size = files.adds(), _target(snapshot, target_file_size)
     plan = OptimizePlan(snapshot, files, adds, purge_bins(adds, size), target=size, name="REORG")
@@ -126,7 +129,7 @@ def plan_optimize(
 ) -> OptimizePlan:
     """Decide what is written anew; refuses what cannot be done without harm."""
     snapshot.check_writable()
-    _check_rows_may_move(snapshot)
+    check_rows_may_move(snapshot, "writing files anew")
     clustering = clustering_of(snapshot)
     if clustering and (z_order_by or where is not None):
         names = ", ".join(".".join(path) for path in clustering)
@@ -167,21 +170,21 @@ def _execute(
     return done.frame(spark, plan.snapshot)
 
 
-def _check_rows_may_move(snapshot: Snapshot) -> None:
-    if snapshot.properties.get(ENABLE_ROW_TRACKING):
-        raise UnsupportedFeatureError(
-            f"{snapshot.root} tracks its rows (delta.enableRowTracking=true): writing files anew would give "
-            "rows new ids, which this version cannot prevent. Switch row tracking off first.",
-            features=("rowTracking",),
-        )
-
-
 def _column_path(snapshot: Snapshot, name: str) -> tuple[str, ...]:
     found = snapshot.schema.find(name)
     path = (found.name,) if found is not None else tuple(name.split("."))
     if path[0] in snapshot.metadata.partitioning:
         raise InvalidInputError(
             f"{name} is a partition column, in which all rows of a file are equal: z-order by other columns"
+        )
+    physical = physical_path(snapshot.schema, path, snapshot.mapping_mode)
+    indexed = indexed_columns(
+        snapshot.schema, snapshot.metadata.partitioning, snapshot.mapping_mode, snapshot.properties
+    )
+    if physical not in {column.path for column in indexed}:
+        raise InvalidInputError(
+            f"{name} has no statistics, so that no file could be skipped by it: name it in "
+            "delta.dataSkippingStatsColumns and write the files anew first"
         )
     return path
 

@@ -41,6 +41,7 @@ from distributary.spark.data_files import CHANGE_TYPE, write_data_files
 from distributary.spark.read_predicates import understood
 from distributary.spark.resolved_columns import resolve_condition
 from distributary.spark.row_files import write_rows
+from distributary.spark.row_identity import check_rows_may_move
 from distributary.spark.table_scan import FILE_ORDINAL, scan_snapshot
 from distributary.spark.write_options import WriteOptions
 from distributary.spark.write_plan import data_schema, plan_new_schema, plan_write, with_properties
@@ -107,6 +108,7 @@ def _replace_rows(
     try:
         replaced = _whole_files(plan, region)
         if replaced is None:
+            check_rows_may_move(plan.snapshot, "replace_where over other than partition columns")
             touched = _touched(spark, store, plan.snapshot, region)
             replaced = Replaced(touched.adds(), region.predicate)
             written.extend(_rewritten(spark, store, plan, touched, region, adds, options))

@@ -7,8 +7,11 @@ the driver does the work.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import logging
+import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -16,7 +19,7 @@ from typing import Any, Final, TypeVar
 from pyspark.sql import SparkSession
 
 from distributary.delta.log.snapshot import load_snapshot
-from distributary.delta.operations.vacuum import VacuumPlan, execute_vacuum, plan_vacuum
+from distributary.delta.operations.vacuum import CHANGE_DIRECTORY, VacuumPlan, execute_vacuum, plan_vacuum
 from distributary.errors import DistributaryError
 from distributary.storage.object_store import ObjectMeta, ObjectStore, open_store
 
@@ -27,6 +30,10 @@ MANY_DIRECTORIES: Final = 500
 MANY_FILES: Final = 20_000
 _RETENTION_CHECK: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
 _A_TASK: Final = 50
+_HEX: Final = "[0-9a-f]"
+_WRITE_DIRECTORY: Final = re.compile(
+    rf"(?:{CHANGE_DIRECTORY}/)?{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}(?=/)"
+)
 
 Item = TypeVar("Item")
 
@@ -49,6 +56,7 @@ def vacuum(
     plan = plan_vacuum_on_spark(spark, store, retention_hours, force=force)
     if not dry_run:
         _delete(spark, store, plan)
+        remove_empty_directories(store, plan.files)
     return plan
 
 
@@ -99,6 +107,21 @@ def _delete(spark: SparkSession, store: ObjectStore, plan: VacuumPlan) -> None:
             len(failed),
             failed[0],
         )
+
+
+def remove_empty_directories(store: ObjectStore, files: Iterable[str]) -> None:
+    """Remove the directories of Spark's writes whose files are all gone; other stores have none.
+
+    A write's directory is named by a random id and never written to again, so nothing can be under way in it.
+    """
+    writes = {found[0] for file in files if (found := _WRITE_DIRECTORY.match(file)) is not None}
+    for write in writes:
+        place = store.local_path(write)
+        if place is None:
+            return
+        for directory, _, _ in os.walk(place, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
 
 
 def _failed(store: ObjectStore, file: str) -> str | None:
