@@ -1,6 +1,7 @@
 """Delta tables on Spark, with nothing but packages from PyPI.
 
-Each name below is imported when it is first used, so that importing this package starts nothing.
+Each name below is imported when it is first used, so that importing this package starts nothing. No module
+has the name of a function here: importing the module would hide the function.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from distributary.spark.change_feed import read_changes
     from distributary.spark.delta_table import DeltaTable
     from distributary.spark.format_source import register_format
-    from distributary.spark.session import register, session
+    from distributary.spark.spark_session import register, session
     from distributary.spark.statements.execution import sql
     from distributary.spark.streaming_write import write_stream
     from distributary.spark.table_registry import register_table
@@ -43,8 +44,8 @@ _HOMES = {
     "write_stream": "distributary.spark.streaming_write",
     "write_table": "distributary.spark.table_write",
     "read_table": "distributary.spark.table_scan",
-    "register": "distributary.spark.session",
-    "session": "distributary.spark.session",
+    "register": "distributary.spark.spark_session",
+    "session": "distributary.spark.spark_session",
 }
 
 
