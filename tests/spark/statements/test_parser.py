@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from distributary.spark.errors import StatementError
-from distributary.spark.qualifiers import unqualified
 from distributary.spark.statements.parameters import with_parameters
 from distributary.spark.statements.parser import parse_statement
 from distributary.spark.statements.syntax import (
@@ -80,17 +79,32 @@ def test_merge_with_every_clause_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (f"update {AT} set a = 1, b = b || ';'", Update(T, None, (Assignment(("a",), "1"), Assignment(("b",), "b || ';'")))),
-        ("UPDATE orders o SET o.x.y = 2 WHERE o.id = 1", Update(TableName(("orders",)), "o", (Assignment(("o", "x", "y"), "2"),), "o.id = 1")),
+        (
+            f"update {AT} set a = 1, b = b || ';'",
+            Update(T, None, (Assignment(("a",), "1"), Assignment(("b",), "b || ';'"))),
+        ),
+        (
+            "UPDATE orders o SET o.x.y = 2 WHERE o.id = 1",
+            Update(TableName(("orders",)), "o", (Assignment(("o", "x", "y"), "2"),), "o.id = 1"),
+        ),
         (f"DELETE FROM {AT}", Delete(T)),
         (f"DELETE FROM {AT} t WHERE t.a IN (1, 2)", Delete(T, "t", "t.a IN (1, 2)")),
         (f"TRUNCATE TABLE {AT}", Delete(T)),
         (f"INSERT INTO {AT} VALUES (1, 'a')", Insert(T, "VALUES (1, 'a')")),
         (f"INSERT INTO TABLE {AT} (b, a) SELECT 1, 2", Insert(T, "SELECT 1, 2", columns=("b", "a"))),
         (f"INSERT INTO {AT} (SELECT 1)", Insert(T, "(SELECT 1)")),
-        (f"INSERT OVERWRITE {AT} BY NAME SELECT 1 AS a", Insert(T, "SELECT 1 AS a", overwrite=True, by_name=True)),
-        (f"INSERT INTO {AT} REPLACE WHERE d > '2024' AND e = 1 SELECT 1", Insert(T, "SELECT 1", replace_where="d > '2024' AND e = 1")),
-        (f"INSERT OVERWRITE TABLE {AT} PARTITION (p = 'x', q) SELECT 1", Insert(T, "SELECT 1", overwrite=True, partition=(("p", "'x'"), ("q", None)))),
+        (
+            f"INSERT OVERWRITE {AT} BY NAME SELECT 1 AS a",
+            Insert(T, "SELECT 1 AS a", overwrite=True, by_name=True),
+        ),
+        (
+            f"INSERT INTO {AT} REPLACE WHERE d > '2024' AND e = 1 SELECT 1",
+            Insert(T, "SELECT 1", replace_where="d > '2024' AND e = 1"),
+        ),
+        (
+            f"INSERT OVERWRITE TABLE {AT} PARTITION (p = 'x', q) SELECT 1",
+            Insert(T, "SELECT 1", overwrite=True, partition=(("p", "'x'"), ("q", None))),
+        ),
         (f"OPTIMIZE {AT}", Optimize(T)),
         (f"OPTIMIZE {AT} WHERE day >= '2024' ZORDER BY (a, b.c)", Optimize(T, "day >= '2024'", ("a", "b.c"))),
         ("OPTIMIZE '/lake/t' ZORDER BY a, b", Optimize(T, None, ("a", "b"))),
@@ -99,19 +113,31 @@ def test_merge_with_every_clause_is_read() -> None:
         (f"VACUUM {AT} RETAIN 0.5 HOURS DRY RUN", Vacuum(T, 0.5, dry_run=True)),
         ("VACUUM '/lake/t' RETAIN 24 HOURS", Vacuum(T, 24.0)),
         (f"RESTORE TABLE {AT} TO VERSION AS OF 3", Restore(T, AsOf(version=3))),
-        (f"RESTORE {AT} TO TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY;", Restore(T, AsOf(timestamp="current_timestamp() - INTERVAL 1 DAY"))),
+        (
+            f"RESTORE {AT} TO TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY;",
+            Restore(T, AsOf(timestamp="current_timestamp() - INTERVAL 1 DAY")),
+        ),
         (f"DESCRIBE DETAIL {AT}", Describe(T, "detail")),
         (f"DESC HISTORY {AT} LIMIT 3", Describe(T, "history", 3)),
         (f"DESCRIBE TABLE EXTENDED {AT}", Describe(T, "table_extended")),
         (f"DESCRIBE {AT} a.b", Describe(T, "column", detail="a.b")),
-        (f"SHOW TBLPROPERTIES {AT} ('delta.appendOnly')", Describe(T, "properties", detail="delta.appendOnly")),
+        (
+            f"SHOW TBLPROPERTIES {AT} ('delta.appendOnly')",
+            Describe(T, "properties", detail="delta.appendOnly"),
+        ),
         (f"SHOW COLUMNS IN {AT}", Describe(T, "columns")),
-        ("CONVERT TO DELTA parquet.`/x` PARTITIONED BY (p int, q string)", ConvertToDelta("/x", "p int, q string")),
+        (
+            "CONVERT TO DELTA parquet.`/x` PARTITIONED BY (p int, q string)",
+            ConvertToDelta("/x", "p int, q string"),
+        ),
         (f"GENERATE symlink_format_manifest FOR TABLE {AT}", Generate(T, "symlink_format_manifest")),
         ("DROP TABLE IF EXISTS orders", DropTable(TableName(("orders",)), if_exists=True)),
-        (f"CREATE TABLE delta.`/c` SHALLOW CLONE {AT} VERSION AS OF 2", CloneTable(TableName(("delta", "/c")), T, True, as_of=AsOf(version=2))),
+        (
+            f"CREATE TABLE delta.`/c` SHALLOW CLONE {AT} VERSION AS OF 2",
+            CloneTable(TableName(("delta", "/c")), T, True, as_of=AsOf(version=2)),
+        ),
     ],
-)  # fmt: skip
+)
 def test_statement_is_read(text: str, expected: object) -> None:
     assert parse_statement(text) == expected
 
@@ -152,27 +178,55 @@ def test_create_table_with_every_part_is_read() -> None:
 @pytest.mark.parametrize(
     ("change", "kind", "arguments"),
     [
-        ("ADD COLUMNS (x int COMMENT 'c' AFTER y, z string FIRST)", "add_columns",
-         {"columns": (ColumnDefinition(("x",), "int", comment="c", after="y"), ColumnDefinition(("z",), "string", first=True))}),
+        (
+            "ADD COLUMNS (x int COMMENT 'c' AFTER y, z string FIRST)",
+            "add_columns",
+            {
+                "columns": (
+                    ColumnDefinition(("x",), "int", comment="c", after="y"),
+                    ColumnDefinition(("z",), "string", first=True),
+                )
+            },
+        ),
         ("ADD COLUMN a.b int", "add_columns", {"columns": (ColumnDefinition(("a", "b"), "int"),)}),
         ("DROP COLUMN x", "drop_columns", {"columns": (("x",),), "if_exists": False}),
-        ("DROP COLUMNS IF EXISTS (x, y.z)", "drop_columns", {"columns": (("x",), ("y", "z")), "if_exists": True}),
+        (
+            "DROP COLUMNS IF EXISTS (x, y.z)",
+            "drop_columns",
+            {"columns": (("x",), ("y", "z")), "if_exists": True},
+        ),
         ("RENAME COLUMN a.x TO y", "rename_column", {"column": ("a", "x"), "to": "y"}),
         ("ALTER COLUMN x TYPE bigint", "alter_column", {"column": ("x",), "type": "bigint"}),
         ("ALTER COLUMN x COMMENT 'c'", "alter_column", {"column": ("x",), "comment": "c"}),
         ("ALTER COLUMN x SET NOT NULL", "alter_column", {"column": ("x",), "nullable": False}),
         ("ALTER COLUMN x SET DEFAULT 1 + 1", "alter_column", {"column": ("x",), "default": "1 + 1"}),
         ("ALTER COLUMN x AFTER y", "alter_column", {"column": ("x",), "after": "y"}),
-        ("CHANGE COLUMN x x bigint COMMENT 'c'", "alter_column", {"column": ("x",), "type": "bigint", "comment": "c"}),
+        (
+            "CHANGE COLUMN x x bigint COMMENT 'c'",
+            "alter_column",
+            {"column": ("x",), "type": "bigint", "comment": "c"},
+        ),
         ("ADD CONSTRAINT pos CHECK (id > (0))", "add_constraint", {"name": "pos", "expression": "id > (0)"}),
         ("DROP CONSTRAINT IF EXISTS pos", "drop_constraint", {"name": "pos", "if_exists": True}),
-        ("SET TBLPROPERTIES (delta.appendOnly = true)", "set_properties", {"properties": {"delta.appendOnly": "true"}}),
-        ("UNSET TBLPROPERTIES IF EXISTS ('a', b.c)", "unset_properties", {"keys": ("a", "b.c"), "if_exists": True}),
+        (
+            "SET TBLPROPERTIES (delta.appendOnly = true)",
+            "set_properties",
+            {"properties": {"delta.appendOnly": "true"}},
+        ),
+        (
+            "UNSET TBLPROPERTIES IF EXISTS ('a', b.c)",
+            "unset_properties",
+            {"keys": ("a", "b.c"), "if_exists": True},
+        ),
         ("CLUSTER BY (a, b)", "cluster_by", {"columns": ("a", "b")}),
         ("CLUSTER BY NONE", "cluster_by", {"columns": ()}),
-        ("DROP FEATURE deletionVectors TRUNCATE HISTORY", "drop_feature", {"name": "deletionVectors", "truncate_history": True}),
+        (
+            "DROP FEATURE deletionVectors TRUNCATE HISTORY",
+            "drop_feature",
+            {"name": "deletionVectors", "truncate_history": True},
+        ),
     ],
-)  # fmt: skip
+)
 def test_change_of_a_table_is_read(change: str, kind: str, arguments: dict[str, object]) -> None:
     assert parse_statement(f"ALTER TABLE {AT} {change}") == AlterTable(T, kind, arguments)  # type: ignore[arg-type]
 
@@ -228,7 +282,8 @@ def test_parameters_become_literals_outside_of_quotes_and_types() -> None:
     text = "UPDATE t SET a = :a, b = ':a', c = v:a, d = cast(x as struct<a:int>) WHERE id = :id -- :a"
     found = with_parameters(text, {"a": "it's \\", "id": 2**40})
     assert found == (
-        "UPDATE t SET a = 'it\\'s \\\\', b = ':a', c = v:a, d = cast(x as struct<a:int>) WHERE id = 1099511627776L -- :a"
+        "UPDATE t SET a = 'it\\'s \\\\', b = ':a', c = v:a, d = cast(x as struct<a:int>) "
+        "WHERE id = 1099511627776L -- :a"
     )
     assert with_parameters("SELECT ?, '?', ?", [None, True]) == "SELECT NULL, '?', true"
 
@@ -238,10 +293,3 @@ def test_version_at_the_end_of_a_path_is_split_off() -> None:
     assert split_version("/a@b/t") == ("/a@b/t", None)
     path, older = split_version("/a/t@20240131120000123")
     assert (path, older) == ("/a/t", AsOf(timestamp="'2024-01-31T12:00:00.123'"))
-
-
-def test_qualifier_of_the_only_table_falls_away() -> None:
-    assert (
-        unqualified("t.id = 1 AND T . `x` > 'a.t.b' AND s.t.id", "t") == "id = 1 AND `x` > 'a.t.b' AND s.t.id"
-    )
-    assert unqualified("t.id", None) == "t.id"

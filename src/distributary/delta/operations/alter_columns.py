@@ -40,6 +40,8 @@ from distributary.delta.table_properties import (
 )
 from distributary.expressions.literal_text import name_sql
 
+DefaultCheck = Callable[[TableRule, DataType], None]
+
 
 class NewColumn(msgspec.Struct, frozen=True):
     """A column to add: its path, its type and where it stands among its siblings."""
@@ -157,7 +159,9 @@ def plan_move_column(state: TableState, path: ColumnPath, position: Position) ->
     return plan_change(state, _change_operation(schema, path, position), schema=schema)
 
 
-def plan_set_default(state: TableState, path: ColumnPath, expression: str | None) -> AlterationPlan:
+def plan_set_default(
+    state: TableState, path: ColumnPath, expression: str | None, *, check: DefaultCheck = check_default
+) -> AlterationPlan:
     """The value of a column that later writes leave out; None takes the default away."""
     path = exact_path(state.schema, path)
     name, *nested = path
@@ -165,7 +169,7 @@ def plan_set_default(state: TableState, path: ColumnPath, expression: str | None
         raise SchemaMismatchError(f"Only whole columns have defaults, {'.'.join(path)} is a part of one.")
     if expression is not None:
         title = f"The default of column {name}"
-        check_default(TableRule(title, expression), field_at(state.schema, path).data_type)
+        check(TableRule(title, expression), field_at(state.schema, path).data_type)
     return _change_column(state, path, lambda field: _with_metadata(field, DEFAULT_KEY, expression))
 
 

@@ -166,12 +166,16 @@ class TableAlteration:
                 continue
         return self._attempt(planner)
 
+    def _check_rows(self, snapshot: Snapshot, plan: AlterationPlan) -> None:
+        """Refuses a plan that the rows of the table do not satisfy."""
+        check_existing_rows(self._store, snapshot, plan)
+
     def _attempt(self, planner: Planner) -> Alteration:
         snapshot = self._latest()
         plan = planner(TableState.of(snapshot))
         if plan.changes_nothing:
             return Alteration(plan, snapshot.version)
-        check_existing_rows(self._store, snapshot, plan)
+        self._check_rows(snapshot, plan)
         if self._planning_only:
             return Alteration(plan, snapshot.version)
         return Alteration(plan, commit(self._store, snapshot, staged(plan)).version)

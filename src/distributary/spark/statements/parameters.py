@@ -1,4 +1,4 @@
-"""Parameters of a statement: ``:name`` and ``?`` as SQL literals, in place of text that users paste together."""
+"""Parameters of a statement: ``:name`` and ``?`` become literals, so that nobody pastes texts together."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def literal(value: Any) -> str:
             return f"DATE '{value.isoformat()}'"
         case _:
             raise InvalidInputError(
-                f"A parameter of type {type(value).__name__} has no literal: give text, numbers, dates, times, "
-                "bytes or None."
+                f"A parameter of type {type(value).__name__} has no literal: give text, numbers, dates, "
+                "times, bytes or None."
             )
 
 
