@@ -22,20 +22,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from distributary.server.settings import Settings
 from distributary.sharing.error_response import TooManyRequestsError
 
 _PLACES = 1 << 20  # two of a hundred recipients share one with a probability of half a percent
 _MOMENT = struct.Struct("<d")
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimits:
-    """The numbers; 0 switches a limit off."""
-
-    calls_per_second: float = 200
-    burst: int = 400
-    concurrent_queries: int = 8
-    concurrent_downloads: int = 64
+def call_rates(settings: Settings) -> Path:
+    """The file that the workers of a node share."""
+    return settings.cache_folder / "call-rates"
 
 
 class CallRate:

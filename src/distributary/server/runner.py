@@ -36,6 +36,7 @@ from distributary.catalog.administration import initialise
 from distributary.catalog.database import Database
 from distributary.errors import InvalidInputError
 from distributary.server.key_ring import KeyRing
+from distributary.server.rate_limits import call_rates
 from distributary.server.settings import Settings
 
 HEADER_SECONDS: Final = 15
@@ -68,6 +69,7 @@ def serve(settings: Settings, *, on_start: Callable[[], None] = lambda: None) ->
     """Run the server until it is told to stop; `on_start` is called when its ports are open."""
     with_catalog(settings)
     multiprocessing.set_start_method("spawn", force=True)
+    call_rates(settings).unlink(missing_ok=True)
     metrics = tempfile.mkdtemp(prefix="distributary-metrics-")
     os.environ[_METRICS_VARIABLE] = metrics
     admin = multiprocessing.Process(target=_run_admin, args=(settings,), name="distributary-admin")

@@ -23,7 +23,7 @@ from distributary.server.continuation_tokens import ContinuationTokens, TokenKin
 from distributary.server.event_log import EventLog
 from distributary.server.key_ring import KeyRing
 from distributary.server.query_jobs import QueryJobs
-from distributary.server.rate_limits import CallRate, Concurrency
+from distributary.server.rate_limits import CallRate, Concurrency, call_rates
 from distributary.server.read_audit import ReadAudit
 from distributary.server.recent_answers import RecentAnswers
 from distributary.server.settings import Settings
@@ -64,9 +64,9 @@ class Service:
 
     def _set_limits(self) -> None:
         limits = self.settings.limits
-        folder = self.settings.cache_folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self.call_rate = CallRate(limits.calls_per_second, limits.burst, folder / "call-rates")
+        file = call_rates(self.settings)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self.call_rate = CallRate(limits.calls_per_second, limits.burst, file)
         self.queries = Concurrency(limits.concurrent_queries, "queries")
         self.downloads = Concurrency(limits.concurrent_downloads, "downloads")
         self.patience = Patience(limits.stalled_seconds or 3600.0, limits.slowest_rate)

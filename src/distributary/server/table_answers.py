@@ -14,6 +14,7 @@ from datetime import timedelta
 from distributary.catalog.recipients import Recipient
 from distributary.catalog.shared_tables import SharedTable
 from distributary.server.continuation_tokens import BoundTokens, ContinuationTokens, TokenScope
+from distributary.server.directory_access import answer_credentials
 from distributary.server.file_tickets import FileTicket, TicketSigner, short_digest
 from distributary.server.query_answer import ClientWishes, QueryAnswer, UrlSigner
 from distributary.server.rendered_cache import RenderedCache
@@ -23,7 +24,6 @@ from distributary.server.snapshot_cache import SnapshotCache
 from distributary.server.table_changes import answer_changes, answer_file_actions
 from distributary.server.table_metadata import answer_metadata, answer_version
 from distributary.server.table_query import answer_query
-from distributary.sharing.error_response import PermissionDeniedError, UnsupportedOperationError
 from distributary.sharing.query_request import (
     ChangesRequest,
     MetadataRequest,
@@ -56,6 +56,7 @@ class TableAnswers:
         self._settings = settings
         self._keys = keys
         self._tokens = tokens
+        self._url_lifetime = timedelta(seconds=settings.lifetimes.url_seconds)
         lines = RenderedCache(settings.cache_folder / "lines", settings.cache.bytes)
         self._cache = SnapshotCache(
             rendered=lines, open_table=self._opened, staleness=settings.cache.staleness_seconds
@@ -82,9 +83,8 @@ class TableAnswers:
 
     def credentials(self, asked: Asked, location: str | None) -> QueryAnswer:
         """Credentials for reading the table's directory."""
-        if "dir" not in asked.policy.access_modes:
-            raise PermissionDeniedError("This table is not shared for directory access.")
-        raise UnsupportedOperationError("The store of this table gives no temporary credentials.")
+        options = self._settings.storage_options(asked.policy.location)
+        return answer_credentials(asked.policy, location, options, self._url_lifetime)
 
     def metadata_id(self, asked: Asked, version: int) -> str:
         """Which table it was that a version belongs to: a table made anew has another id."""
@@ -95,13 +95,12 @@ class TableAnswers:
         return self._tokens.bound(TokenScope(asked.recipient.id, asked.table.share_id, asked.table.id))
 
     def _signer(self, asked: Asked) -> UrlSigner:
-        expires = int(time.time() * 1000) + self._settings.lifetimes.url_seconds * 1000
+        expires = int((time.time() + self._url_lifetime.total_seconds()) * 1000)
         policy = asked.policy
         if parse_root(policy.location).scheme == "file":
             ticket = FileTicket(asked.recipient.id, asked.table.id, short_digest(policy), expires)
             return TicketSigner(self._keys, self._settings.base_url, ticket)
-        lifetime = timedelta(seconds=self._settings.lifetimes.url_seconds)
-        return url_signer(self._cache.table(policy).store, lifetime)
+        return url_signer(self._cache.table(policy).store, self._url_lifetime)
 
     def _opened(self, policy: TablePolicy) -> ObjectStore:
         options = self._settings.storage_options(policy.location)

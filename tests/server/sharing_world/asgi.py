@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,7 @@ class InProcess:
         values = Settings(
             database=contents.database.url.render_as_string(hide_password=False),
             key_file=str(contents.keys.path),
-            cache=Cache(folder=str(contents.folder / "cache-in-process")),
+            cache=Cache(folder=str(contents.folder / f"cache-{uuid.uuid4().hex}")),
         )
         self.service = Service(msgspec.structs.replace(values, **settings), EventLog(self.written))
         self.app = SharingApp(self.service)

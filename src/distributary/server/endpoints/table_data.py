@@ -146,7 +146,8 @@ def _note(service: Service, call: Call, asked: Asked, kind: str, result: QueryAn
     details: dict[str, int | str] = {"request_id": call.request.id, "address": call.request.address}
     if isinstance(result, QueryAnswer):
         outcome = "allowed"
-        details["version"] = result.version
+        if kind != "credentials":
+            details["version"] = result.version
         if result.num_files is not None:
             details["files"] = result.num_files
     else:
