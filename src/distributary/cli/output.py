@@ -1,4 +1,4 @@
-"""How rows leave the command line: `-o table|json|ndjson|csv|parquet`, to stdout or into a file.
+"""How rows leave the command line: `-o table|json|ndjson|csv|parquet|arrow`, to stdout or into a file.
 
 Rows come as an Arrow table or a record batch reader and are written batch by batch, so memory does not
 grow with their number. Every value keeps its exact text: in JSON, decimals are strings with their scale
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = pa.Table | pa.RecordBatchReader
 
-FORMATS = ("table", "json", "ndjson", "csv", "parquet")
+FORMATS = ("table", "json", "ndjson", "csv", "parquet", "arrow")
 BATCH_ROWS = 8192
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -52,10 +52,12 @@ def output_options(command: Command) -> Command:
 
 
 def write_rows(rows: Rows, format: str, output: Path | None = None) -> None:
-    """Write rows to stdout or into a file; Parquet is refused on a terminal."""
+    """Write rows to stdout or into a file; Parquet and Arrow are refused on a terminal."""
     on_terminal = output is None and sys.stdout.isatty()
-    if format == "parquet" and on_terminal:
-        raise InvalidInputError("Parquet is not for a terminal: add --output FILE or redirect stdout")
+    if format in ("parquet", "arrow") and on_terminal:
+        raise InvalidInputError(
+            f"{format.capitalize()} is not for a terminal: add --output FILE or redirect stdout"
+        )
     with _sink(output) as sink:
         if format == "table":
             from distributary.cli.text_table import write_text_table
@@ -155,11 +157,20 @@ def _write_parquet(rows: Rows, sink: IO[bytes]) -> None:
             writer.write_batch(batch)
 
 
+def _write_arrow(rows: Rows, sink: IO[bytes]) -> None:
+    import pyarrow as pa
+
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        for batch in batches(rows):
+            writer.write_batch(batch)
+
+
 _WRITERS: dict[str, Callable[[Rows, IO[bytes]], None]] = {
     "json": _write_json,
     "ndjson": _write_ndjson,
     "csv": _write_csv,
     "parquet": _write_parquet,
+    "arrow": _write_arrow,
 }
 
 

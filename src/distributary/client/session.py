@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -55,6 +56,8 @@ class Session:
         self.rest = RestClient(profile, connection)
         self.settings = settings
         self.connections = FileConnections(self.rest.origin, connection, self.rest.ssl_context)
+        # Tables and rows keep their session; when nobody does any more, no connection stays open.
+        self._finalizer = weakref.finalize(self, _close, self.rest, self.connections)
 
     def cache(self, table_id: str) -> DiskCache | None:
         """The files of a table that are kept on disk."""
@@ -65,5 +68,9 @@ class Session:
 
     def close(self) -> None:
         """Close all connections."""
-        self.connections.close()
-        self.rest.close()
+        self._finalizer()
+
+
+def _close(rest: RestClient, connections: FileConnections) -> None:
+    connections.close()
+    rest.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
@@ -32,6 +33,8 @@ Moment = str | datetime.datetime
 
 # Where every column of a file is read, one request for all of it is best up to this size.
 _WHOLE_IF_ALL = 8 << 20
+# Within so many seconds, columns and rows are asked for together.
+_AT_ONCE = 5.0
 
 
 class OpenedRead(msgspec.Struct, frozen=True):
@@ -51,6 +54,7 @@ class SharedRows(AwaitableRows):
         self._predicate: Expression | None = None
         self._columns: tuple[str, ...] | None = None
         self._limit: int | None = None
+        self._looked_at: tuple[float, OpenedRead] | None = None
 
     def where(self, *predicates: str | Expression) -> Self:
         """Only rows for which all predicates are true; each is SQL text or built with `col`."""
@@ -72,11 +76,16 @@ class SharedRows(AwaitableRows):
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns of the rows; asks the server."""
-        return self._open().schema
+        """The columns of the rows; asks the server. Rows that are read at once come from the same answer."""
+        opened = self._open()
+        self._looked_at = (time.monotonic(), opened)
+        return opened.schema
 
     def to_record_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as batches, in no particular order; read as they are taken, in bounded memory."""
+        looked_at, self._looked_at = self._looked_at, None
+        if looked_at is not None and time.monotonic() - looked_at[0] < _AT_ONCE:
+            return looked_at[1].batches()
         return self._open().batches()
 
     def to_record_batch_reader(self) -> pa.RecordBatchReader:
@@ -107,7 +116,7 @@ class SharedRows(AwaitableRows):
 
     def _with(self, **changed: object) -> Self:
         other = copy.copy(self)
-        vars(other).update(changed)
+        vars(other).update(changed, _looked_at=None)
         return other
 
     def _source(self, answer: TableAnswer, refresh: Callable[[], dict[str, FileUrl]]) -> FileSource:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -78,8 +77,6 @@ class SharingClient:
             storage_options=storage_options or {},
         )
         self._session = Session(load_profile(profile), connection or _connection_settings(network), settings)
-        # Whoever forgets to close a client leaves no open connection behind.
-        self._finalizer = weakref.finalize(self, self._session.close)
 
     @property
     def profile(self) -> Profile:
@@ -156,8 +153,8 @@ class SharingClient:
         return await asyncio.to_thread(self.list_all_tables, share)
 
     def close(self) -> None:
-        """Close all connections; a client that is collected does so by itself."""
-        self._finalizer()
+        """Close all connections; that happens by itself when nobody uses the client or its tables."""
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
