@@ -6,17 +6,20 @@ import fcntl
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -227,6 +230,116 @@ def _wait_until_answering(name: str, process: subprocess.Popen[bytes], endpoint:
         except OSError:
             time.sleep(0.05)
     pytest.fail(f"{name} did not start: {log.read_text(errors='replace')[-2000:]}")
+
+
+@dataclass(frozen=True)
+class PostgresqlServer:
+    """A running PostgreSQL; every test makes a database of its own in it."""
+
+    url: str
+    process: subprocess.Popen[bytes] | None = None
+
+    def new_database(self) -> str:
+        """The URL of a new, empty database."""
+        import psycopg
+        from sqlalchemy.engine import make_url
+
+        name = f"test_{secrets.token_hex(8)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return make_url(self.url).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """A PostgreSQL of this test run, or the one that DISTRIBUTARY_TEST_DATABASE names."""
+    given = os.environ.get("DISTRIBUTARY_TEST_DATABASE")
+    if given:
+        yield PostgresqlServer(given)
+        return
+    if shutil.which("initdb") is None or shutil.which("postgres") is None:
+        pytest.skip(
+            "PostgreSQL (initdb, postgres) is not installed; set DISTRIBUTARY_TEST_DATABASE to use another"
+        )
+    # It refuses to run as root, and another user cannot enter pytest's own folders.
+    as_user = {"user": _other_user(), "extra_groups": []} if os.geteuid() == 0 else {}
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    try:
+        if as_user:
+            shutil.chown(folder, user=str(as_user["user"]))
+        yield from _running_postgresql(folder, as_user)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _other_user() -> str:
+    import pwd
+
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            return pwd.getpwnam(name).pw_name
+    pytest.skip("PostgreSQL does not run as root, and there is no other user to run it")
+
+
+def _running_postgresql(folder: Path, as_user: Mapping[str, Any]) -> Iterator[PostgresqlServer]:
+    data, port = folder / "data", _free_port()
+    make = [
+        "initdb",
+        "-D",
+        str(data),
+        "-U",
+        "postgres",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--locale=C.UTF-8",
+        "-N",
+    ]
+    subprocess.run(make, check=True, capture_output=True, cwd=folder, **as_user)
+    options = [f"-cunix_socket_directories={folder}", "-clisten_addresses=127.0.0.1", f"-cport={port}"]
+    quick = ["-cfsync=off", "-csynchronous_commit=off", "-cfull_page_writes=off", "-cmax_connections=200"]
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["postgres", "-D", str(data), *options, *quick],
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            **as_user,
+        )
+    try:
+        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        _wait_for_postgresql(process, url, log)
+        yield PostgresqlServer(url, process)
+    finally:
+        process.send_signal(signal.SIGQUIT)  # nothing in it is to be kept
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for_postgresql(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    import psycopg
+
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            psycopg.connect(url, connect_timeout=2).close()
+            return
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+    pytest.fail(f"PostgreSQL did not start: {log.read_text(errors='replace')[-2000:]}")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, SQLite and PostgreSQL in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/catalog.db"
+    return request.getfixturevalue("postgresql_server").new_database()
 
 
 SUMMARIES = {"corpus": "corpus of third-party tables", "interop": "tables exchanged with other engines"}

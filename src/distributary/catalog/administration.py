@@ -82,7 +82,7 @@ class Administration:
             self._audit(connection, "share.create", made.name, _given(fields))
         return made
 
-    def update_share(self, name: str, **fields: Any) -> Share:
+    def update_share(self, name: str, /, **fields: Any) -> Share:
         """Change a share: name, display_name, comment, properties."""
         with self.database.write() as connection:
             found = shares.get_share(connection, name)
@@ -138,6 +138,7 @@ class Administration:
         share: str,
         schema: str,
         name: str,
+        /,
         *,
         check: bool = True,
         policy: Mapping[str, Any],
@@ -198,7 +199,7 @@ class Administration:
             self._audit(connection, "recipient.create", made.name, _given(fields))
         return made
 
-    def update_recipient(self, name: str, **fields: Any) -> Recipient:
+    def update_recipient(self, name: str, /, **fields: Any) -> Recipient:
         """Change a recipient: name, comment, properties, allowed_addresses, disabled."""
         with self.database.write() as connection:
             found = recipients.get_recipient(connection, name)
