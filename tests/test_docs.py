@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import distributary.delta.errors  # noqa: F401  # its classes are found below DistributaryError
+import distributary.spark.errors  # noqa: F401
 from distributary.cli.main import cli
 from distributary.cli.sample_table import make_sample_table
 from distributary.errors import DistributaryError

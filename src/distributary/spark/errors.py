@@ -6,7 +6,9 @@
     ├── JavaNotFoundError          no Java 17 or later, and none from PyPI either
     ├── UnsupportedSparkError      a PySpark outside the supported versions, or a session without a JVM
     ├── MissingConnectorError      the session cannot reach a cloud: Hadoop's connector is not loaded
-    ├── RepeatedMatchError         several rows of a merge's source match one row of the table
+    └── RepeatedMatchError         several rows of a merge's source match one row of the table
+
+    InvalidInputError
     └── StatementError             the text of a statement cannot be read: line, place, what must stand there
 """
 
@@ -39,7 +41,7 @@ class MissingConnectorError(SparkError):
     code = "MISSING_CONNECTOR"
 
 
-class StatementError(InvalidInputError, SparkError):
+class StatementError(InvalidInputError):
     """The text of a statement cannot be read; says where, and what must stand there."""
 
     code = "INVALID_STATEMENT"
