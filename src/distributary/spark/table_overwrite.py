@@ -174,11 +174,11 @@ def _rewritten(
         rows = rows_in_schema(kept, plan.schema)
         files.extend(write_data_files(spark, store, plan, rows, data_change=options.data_change))
     if TableProperties.from_configuration(plan.metadata.properties).enable_change_data_feed:
-        new = scan_snapshot(spark, store, _with_files(plan, adds))
         gone = rows_in_schema(old.filter(region.text), plan.schema)
-        changes = gone.withColumn(CHANGE_TYPE, F.lit("delete")).unionByName(
-            new.withColumn(CHANGE_TYPE, F.lit("insert"))
-        )
+        changes = gone.withColumn(CHANGE_TYPE, F.lit("delete"))
+        if adds:
+            new = scan_snapshot(spark, store, _with_files(plan, adds))
+            changes = changes.unionByName(new.withColumn(CHANGE_TYPE, F.lit("insert")))
         files.extend(write_data_files(spark, store, plan, changes, change=True))
     return files
 

@@ -35,7 +35,7 @@ from distributary.spark.clustering import CLUSTERING_FEATURE, clustering_domain,
 from distributary.spark.row_files import write_rows
 from distributary.spark.table_overwrite import overwrite
 from distributary.spark.write_options import Mode, WriteOptions
-from distributary.spark.write_plan import data_schema, plan_new_table, plan_write
+from distributary.spark.write_plan import data_schema, plan_new_table, plan_write, unborn
 from distributary.storage.object_store import ObjectStore, open_store
 
 
@@ -143,7 +143,8 @@ def _create(store: ObjectStore, frame: DataFrame, options: WriteOptions) -> Writ
         properties=properties,
         txn=options.txn,
     )
-    others = [clustering_domain(plan, options.cluster_by)] if options.cluster_by else []
+    others = (clustering_domain(plan, options.cluster_by),) if options.cluster_by else ()
+    plan = unborn(plan, options.txn, others)
     adds = write_rows(store, plan, frame, options)
     operation = Operation(
         "WRITE", write_parameters(options.parameter, plan), write_metrics(adds), options.user_metadata

@@ -12,7 +12,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.delta.errors import SchemaMismatchError
-from distributary.delta.log.actions import CommitActions
+from distributary.delta.log.actions import CommitActions, DomainMetadata
 from distributary.delta.log.log_segment import LogSegment
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.operations.append import Transaction, WritePlan, check_mapping
@@ -73,9 +73,11 @@ def plan_new_table(
     return unborn(plan, txn)
 
 
-def unborn(plan: CreatePlan, txn: Transaction | None = None) -> WritePlan:
+def unborn(
+    plan: CreatePlan | WritePlan, txn: Transaction | None = None, domains: tuple[DomainMetadata, ...] = ()
+) -> WritePlan:
     """A write plan on a table without any version: its snapshot is empty and has the version -1."""
-    commit = CommitActions(version=-1, metadata=plan.metadata, protocol=plan.protocol)
+    commit = CommitActions(version=-1, metadata=plan.metadata, protocol=plan.protocol, domains=domains)
     snapshot = Snapshot(plan.root, LogSegment(-1, None, (), None), None, [commit])
     return WritePlan(plan.root, snapshot, plan.schema, plan.metadata, plan.protocol, txn)
 
