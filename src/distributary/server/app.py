@@ -23,17 +23,16 @@ from distributary.server.error_responses import (
     error_headers,
     is_unexpected,
 )
+from distributary.server.event_log import RequestLine, time_text
 from distributary.server.file_tickets import FILES_PATH
 from distributary.server.observability import (
     ACTIVE,
     AUTH_FAILURES,
     CUT_STREAMS,
-    DURATION,
-    LOCAL_BYTES,
     RATE_LIMITED,
     REQUEST_ID_HEADER,
-    SENT_BYTES,
     RequestIds,
+    observe_request,
 )
 from distributary.server.protocol_routes import PROTOCOL_ROUTES
 from distributary.server.request import (
@@ -203,25 +202,23 @@ class SharingApp:
     def _record(self, exchange: Exchange, delivery: Delivery) -> None:
         seconds = time.perf_counter() - exchange.started
         method = exchange.method if exchange.method in _METHODS else "other"
-        DURATION.labels(exchange.route, method, str(delivery.status)).observe(seconds)
-        if delivery.sent:
-            SENT_BYTES.labels(exchange.route).inc(delivery.sent)
-            if exchange.route == "file":
-                LOCAL_BYTES.inc(delivery.sent)
+        observe_request(exchange.route, method, delivery.status, seconds, delivery.sent)
         if not delivery.complete:
             CUT_STREAMS.labels("left").inc()
-        self._service.log.write(
-            "request",
-            request_id=exchange.id,
-            method=method,
-            route=exchange.route,
-            status=delivery.status,
-            ms=round(seconds * 1000, 2),
-            bytes=delivery.sent,
-            complete=None if delivery.complete else False,
-            recipient=exchange.recipient,
-            address=exchange.address,
-            user_agent=exchange.user_agent,
+        self._service.log.request(
+            RequestLine(
+                time=time_text(),
+                request_id=exchange.id,
+                method=method,
+                route=exchange.route,
+                status=delivery.status,
+                ms=round(seconds * 1000, 2),
+                bytes=delivery.sent,
+                address=exchange.address,
+                recipient=exchange.recipient,
+                user_agent=exchange.user_agent,
+                complete=None if delivery.complete else False,
+            )
         )
 
 

@@ -20,7 +20,26 @@ import msgspec
 FLUSH_SECONDS: Final = 0.2
 _LONGEST_TEXT: Final = 300
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+_INFO: Final = 1
 _encode = msgspec.json.Encoder().encode
+
+
+class RequestLine(msgspec.Struct, omit_defaults=True):
+    """What is logged of one request; a value rather than a dictionary, since there are so many."""
+
+    time: str
+    request_id: str
+    method: str
+    route: str
+    status: int
+    ms: float
+    bytes: int
+    address: str
+    level: str = ""
+    event: str = ""
+    recipient: str | None = None
+    user_agent: str | None = None
+    complete: bool | None = None
 
 
 class EventLog:
@@ -30,7 +49,7 @@ class EventLog:
         self._stream = sys.stderr.buffer if stream is None else stream
         self._least = _LEVELS.index(level)
         self._render = _text_line if as_text else _encode
-        self._lines: list[bytes] = []
+        self._lines: list[bytes | RequestLine] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._writer = threading.Thread(target=self._write_on, name="event-log", daemon=True)
@@ -40,10 +59,14 @@ class EventLog:
         """Note an event; fields without a value are left out, long texts are cut."""
         if _LEVELS.index(level) < self._least:
             return
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        entry: dict[str, Any] = {"time": now, "level": level, "event": event}
+        entry: dict[str, Any] = {"time": time_text(), "level": level, "event": event}
         entry.update((name, _shown(value)) for name, value in fields.items() if value is not None)
         self._lines.append(self._render(entry))
+
+    def request(self, line: RequestLine) -> None:
+        """Note a request; it is put into words when it is written."""
+        if self._least <= _INFO:
+            self._lines.append(line)
 
     def error(self, event: str, error: BaseException, **fields: Any) -> None:
         """Note an error with where it came from: files and lines, no values of variables."""
@@ -58,10 +81,17 @@ class EventLog:
             lines, self._lines = self._lines, []
             if lines:
                 try:
-                    self._stream.write(b"\n".join(lines) + b"\n")
+                    self._stream.write(b"\n".join(map(self._worded, lines)) + b"\n")
                     self._stream.flush()
                 except (OSError, ValueError):
                     return  # standard error was closed: there is nowhere to say so
+
+    def _worded(self, line: bytes | RequestLine) -> bytes:
+        if isinstance(line, bytes):
+            return line
+        line.level, line.event = "info", "request"
+        line.user_agent = _shown(line.user_agent)
+        return _encode(line) if self._render is _encode else _text_line(msgspec.to_builtins(line))
 
     def close(self) -> None:
         """Stop the thread and write the rest."""
@@ -72,6 +102,11 @@ class EventLog:
     def _write_on(self) -> None:
         while not self._stop.wait(FLUSH_SECONDS):
             self.flush()
+
+
+def time_text() -> str:
+    """The present, as it stands in the log."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 class JsonLines(logging.Formatter):
@@ -99,7 +134,8 @@ def _frames(error: BaseException) -> traceback.StackSummary:
 
 def _text_line(entry: dict[str, Any]) -> bytes:
     """The same for people: values are still JSON, so that a line stays a line."""
-    rest = b" ".join(name.encode() + b"=" + _encode(value) for name, value in list(entry.items())[3:])
+    shown = {name: value for name, value in entry.items() if name not in ("time", "level", "event")}
+    rest = b" ".join(name.encode() + b"=" + _encode(value) for name, value in shown.items())
     return f"{entry['time']} {entry['level']} {entry['event']} ".encode() + rest
 
 

@@ -48,6 +48,26 @@ AUDIT_WAITING: Final = Gauge(
 )
 
 
+_durations: dict[tuple[str, str, int], Histogram] = {}
+_bytes: dict[str, Counter] = {}
+
+
+def observe_request(route: str, method: str, status: int, seconds: float, sent: int) -> None:
+    """Count one request; the counters of each kind are looked up once."""
+    key = (route, method, status)
+    duration = _durations.get(key)
+    if duration is None:
+        duration = _durations[key] = DURATION.labels(route, method, str(status))
+    duration.observe(seconds)
+    if sent:
+        total = _bytes.get(route)
+        if total is None:
+            total = _bytes[route] = SENT_BYTES.labels(route)
+        total.inc(sent)
+        if route == "file":
+            LOCAL_BYTES.inc(sent)
+
+
 class RequestIds:
     """Gives every request an id of its own: the client's where it sent a sound one."""
 
