@@ -106,6 +106,7 @@ def test_names_versions_and_changes_are_queried(spark: SparkSession, tmp_path: P
 
     assert ids("SELECT orders.id FROM orders") == [2]
     assert ids("SELECT orders.id FROM orders VERSION AS OF 1") == [1, 2]
+    assert ids("SELECT id, delta.*, extract(YEAR FROM current_date) FROM orders AS delta") == [2]
     assert ids(f"SELECT id FROM delta.`{path}@v1`") == [1, 2]
     assert ids(f"SELECT a.id FROM delta.`{path}` a JOIN orders VERSION AS OF 1 b ON a.id = b.id") == [2]
     assert ids(f"WITH x AS (SELECT * FROM delta.`{path}` VERSION AS OF 1 WHERE id > 1) SELECT * FROM x") == [
@@ -164,6 +165,10 @@ def test_format_reads_and_writes_once(spark: SparkSession, tmp_path: Path) -> No
     assert sorted(row.id for row in reader.load(path).collect()) == [0, 1, 2, 3, 4, 5, 100]
     assert reader.option("versionAsOf", "1").load(path).count() == 8
     assert reader.load(path).filter("at = timestamp_millis(3)").select("s.id").collect()[0].id == 3
+    assert EngineTable(path).version() == 2
+    bad = spark.range(8).selectExpr("id", "if(id = 7, raise_error('boom'), 1L) AS p").coalesce(1)
+    with pytest.raises(Exception, match="boom"):
+        bad.write.format("distributary").mode("append").save(path)
     assert EngineTable(path).version() == 2
     with pytest.raises(Exception, match="no column"):
         spark.range(1).toDF("other").write.format("distributary").mode("append").save(path)

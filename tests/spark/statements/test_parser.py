@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from distributary.delta.schema.data_types import LONG, STRING, StructField, StructType
 from distributary.spark.errors import StatementError
 from distributary.spark.statements.parameters import with_parameters
 from distributary.spark.statements.parser import parse_statement
+from distributary.spark.statements.row_execution import with_defaults
 from distributary.spark.statements.syntax import (
     AlterTable,
     AsOf,
@@ -293,3 +295,18 @@ def test_version_at_the_end_of_a_path_is_split_off() -> None:
     assert split_version("/a@b/t") == ("/a@b/t", None)
     path, older = split_version("/a/t@20240131120000123")
     assert (path, older) == ("/a/t", AsOf(timestamp="'2024-01-31T12:00:00.123'"))
+
+
+def test_default_in_values_becomes_the_default_of_its_column() -> None:
+    schema = StructType(
+        (
+            StructField("a", LONG, True, {"CURRENT_DEFAULT": "1 + 1"}),
+            StructField("b", STRING),
+            StructField("c", LONG),
+        )
+    )
+    statement = parse_statement("INSERT INTO t (b, a) VALUES ('DEFAULT', default), (DEFAULT, f(1, 2)) AS x;")
+    assert isinstance(statement, Insert)
+    assert with_defaults(statement, schema) == "VALUES ('DEFAULT', 1 + 1), (NULL, f(1, 2)) AS x"
+    plain = Insert(statement.table, "SELECT DEFAULT")
+    assert with_defaults(plain, schema) == "SELECT DEFAULT"

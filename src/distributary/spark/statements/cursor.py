@@ -30,9 +30,18 @@ class Cursor:
         """The word that comes next."""
         return self.tokens[self._at]
 
-    def at(self, *words: str, skip: int = 0) -> bool:
+    @property
+    def last(self) -> Token:
+        """The word that was taken last."""
+        return self.tokens[self._at - 1]
+
+    def ahead(self, distance: int) -> Token:
+        """A word after the next one; the end, where there are no more."""
+        return self.tokens[min(self._at + distance, len(self.tokens) - 1)]
+
+    def at(self, *words: str) -> bool:
         """Whether these bare words and signs come next."""
-        ahead = self.tokens[self._at + skip : self._at + skip + len(words)]
+        ahead = self.tokens[self._at : self._at + len(words)]
         return [token.upper for token in ahead] == list(words)
 
     def at_any(self, *choices: str) -> bool:

@@ -1,8 +1,8 @@
 """Queries that name Delta tables, for Spark: each table becomes a view of its rows.
 
 ``delta.`path` ``, with ``VERSION AS OF`` or ``@v`` for an older version, and ``table_changes('path', …)``
-stand where a table may stand. Each is exchanged for a temporary view with a name of its own; the rest of the text
-goes to Spark as written. Registered names keep their names: their views are made anew first.
+stand where a table may stand. Each is exchanged for a temporary view with a name of its own; the rest of the
+text goes to Spark as written. Registered names keep their names: their views are made anew first.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _replacements(
     before = ""
     while cursor.next.kind != "end":
         token = cursor.next
-        if cursor.at("DELTA", ".") or (before in _BEFORE_TABLE and token.kind in ("word", "quoted")):
+        if token.kind in ("word", "quoted") and (token.upper == "DELTA" or before in _BEFORE_TABLE):
             found = _table(spark, cursor, view)
             if found is not None:
                 yield found
@@ -92,12 +92,23 @@ def _table(spark: SparkSession, cursor: Cursor, view: Callable[[DataFrame], str]
     if cursor.at("TABLE_CHANGES", "("):
         name = view(_changes(spark, cursor))
         return _Replacement(start, _end(cursor), name)
-    named = TableName(cursor.dotted())
-    if named.path is not None:
+    named, quoted = _name(cursor)
+    if named.path is not None and quoted:
         older = as_of(cursor)
         return _Replacement(start, _end(cursor), view(older_rows(spark, named.path, older)))
     name = ".".join(named.parts)
     return None if find_registered(spark, name) is None else _registered(spark, cursor, name, start, view)
+
+
+def _name(cursor: Cursor) -> tuple[TableName, bool]:
+    """A name with its dots, and whether its last part is in backquotes; ``t.*`` is left after the name."""
+    quoted = cursor.next.kind == "quoted"
+    parts = [cursor.name()]
+    while cursor.at(".") and cursor.ahead(1).kind in ("word", "quoted"):
+        cursor.take()
+        quoted = cursor.next.kind == "quoted"
+        parts.append(cursor.name())
+    return TableName(tuple(parts)), quoted
 
 
 def _registered(
@@ -148,8 +159,7 @@ def _bound(spark: SparkSession, cursor: Cursor, which: str) -> dict[str, Any]:
 
 
 def _end(cursor: Cursor) -> int:
-    last = cursor.tokens[cursor.tokens.index(cursor.next) - 1]
-    return last.position + len(last.text)
+    return cursor.last.position + len(cursor.last.text)
 
 
 def _replaced(text: str, replacements: list[_Replacement]) -> str:

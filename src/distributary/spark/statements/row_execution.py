@@ -10,8 +10,10 @@ from pyspark.sql import functions as F
 from distributary.delta.schema.data_types import StructType
 from distributary.delta.table import DeltaTable as EngineTable
 from distributary.errors import InvalidInputError
+from distributary.spark.assignments import default_text
 from distributary.spark.delta_table import DeltaTable
 from distributary.spark.merge_builder import DeltaMergeBuilder
+from distributary.spark.statements.cursor import Cursor
 from distributary.spark.statements.places import is_ours, nothing, place_of
 from distributary.spark.statements.queries import run_query
 from distributary.spark.statements.syntax import Assignment, Delete, Insert, Merge, Update, WhenClause
@@ -87,12 +89,33 @@ def run_insert(spark: SparkSession, statement: Insert) -> DataFrame | None:
         return None
     path = place_of(spark, statement.table)
     schema = EngineTable(path).snapshot().schema
-    rows = _named(run_query(spark, statement.query), statement, schema)
+    rows = _named(run_query(spark, with_defaults(statement, schema)), statement, schema)
     for name, value in statement.partition:
         if value is not None:
             rows = rows.withColumn(name, F.expr(value))
     write_table(rows, path, merge_schema=statement.schema_evolution, **_mode(spark, statement))
     return nothing(spark)
+
+
+def with_defaults(statement: Insert, schema: StructType) -> str:
+    """The query with the default of its column in each place where VALUES says DEFAULT."""
+    cursor = Cursor(statement.query)
+    if not cursor.accept("VALUES") or all(token.upper != "DEFAULT" for token in cursor.tokens):
+        return statement.query
+    columns = statement.columns or schema.names
+    rows: list[str] = []
+    while not rows or cursor.accept(","):
+        cursor.expect("(")
+        values = [cursor.until(",", what="a value")]
+        while cursor.accept(","):
+            values.append(cursor.until(",", what="a value"))
+        cursor.expect(")")
+        defaults = [
+            default_text(schema.field(columns[at])) if value.upper() == "DEFAULT" else value
+            for at, value in enumerate(values[: len(columns)])
+        ]
+        rows.append(f"({', '.join([*defaults, *values[len(columns) :]])})")
+    return f"VALUES {', '.join(rows)} {cursor.rest()}"
 
 
 def _named(rows: DataFrame, statement: Insert, schema: StructType) -> DataFrame:

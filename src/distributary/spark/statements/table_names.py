@@ -15,7 +15,7 @@ def table_name(cursor: Cursor) -> TableName:
 
 def as_of(cursor: Cursor, *stops: str) -> AsOf | None:
     """[FOR] VERSION | TIMESTAMP | SYSTEM_VERSION | SYSTEM_TIME AS OF, if it comes next."""
-    if cursor.at("FOR") and cursor.tokens[cursor.tokens.index(cursor.next) + 1].upper in _TRAVEL:
+    if cursor.at("FOR") and cursor.ahead(1).upper in _TRAVEL:
         cursor.take()
     if cursor.at_any("VERSION AS OF", "SYSTEM_VERSION AS OF"):
         cursor.take()
