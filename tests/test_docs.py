@@ -13,7 +13,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import distributary.catalog.errors  # noqa: F401
+import distributary.cli.token_options  # noqa: F401
 import distributary.delta.errors  # noqa: F401  # its classes are found below DistributaryError
+import distributary.server.key_ring  # noqa: F401
+import distributary.server.settings_file  # noqa: F401
+import distributary.sharing.names  # noqa: F401
+import distributary.sharing.profile  # noqa: F401
 import distributary.spark.errors  # noqa: F401
 from distributary.cli.main import cli
 from distributary.cli.sample_table import make_sample_table
