@@ -83,8 +83,10 @@ def test_table_lives_from_builder_to_restore(spark: SparkSession, tmp_path: Path
     with pytest.raises(Exception, match="future"):
         table.restoreToTimestamp(later)
     assert table.vacuum().collect() == []
-    copy = table.clone(str(tmp_path / "copy"), isShallow=True, properties={"x": "y"})
+    copy = table.cloneAtVersion(1, str(tmp_path / "copy"), properties={"x": "y"})
     assert rows(copy) == rows(table)
+    shallow = table.clone(str(tmp_path / "shallow"), isShallow=True)
+    assert shallow.detail().collect()[0].numFiles == 3
     with pytest.raises(InvalidInputError, match="not dropped"):
         table.dropFeatureSupport("generatedColumns")
     with pytest.raises(InvalidInputError, match="hadoopConf"):
@@ -147,6 +149,9 @@ def test_directory_of_parquet_becomes_a_table_with_manifests(spark: SparkSession
     table = DeltaTable.convertToDelta(spark, f"parquet.`{path}`", "p int")
     assert rows(table) == [(0, 0), (1, 1), (2, 0), (3, 1)]
     table.generate("symlink_format_manifest")
+    table.delete("p = 0")
+    sql(spark, f"GENERATE symlink_format_manifest FOR TABLE delta.`{path}`")
+    assert not (path / "_symlink_format_manifest" / "p=0" / "manifest").exists()
     manifest = path / "_symlink_format_manifest" / "p=1" / "manifest"
     assert all(Path(line.removeprefix("file:")).is_file() for line in manifest.read_text().splitlines())
 

@@ -1,6 +1,6 @@
 """format("distributary"): Delta tables through Spark's Python data source API, for code that needs a format.
 
-``spark.read.format("distributary").load(path)``, ``df.write.format("distributary").mode("append").save(path)``.
+``spark.read.format("distributary").load(path)``, ``df.write.format("distributary").mode("append").save(p)``.
 Rows pass through Python workers as Arrow batches and are read and written by the engine, not by Spark's own
 Parquet code: `read_table` and `write_table` are several times as fast, prune by filters and by columns, and
 know every rule that Spark can evaluate. The docs (spark/sql.md) say what it costs.

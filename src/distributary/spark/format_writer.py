@@ -1,8 +1,8 @@
 """The writer behind format("distributary"): tasks write files, the driver commits them.
 
 Options are delta-spark's: mergeSchema, overwriteSchema, replaceWhere (over partition columns),
-partitionOverwriteMode, txnAppId and txnVersion, userMetadata; partitionBy (names with commas) for a new table.
-The plan is made when the write begins and travels to the tasks; the commit rests on the version that it was
+partitionOverwriteMode, txnAppId and txnVersion, userMetadata; partitionBy (names with commas) for a new
+table. The plan is made when the write begins and travels to the tasks; the commit rests on the version it was
 made of.
 """
 

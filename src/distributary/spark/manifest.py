@@ -29,10 +29,10 @@ def write_manifests(table: DeltaTable) -> int:
         lines.setdefault(folder, []).append(hadoop_path(table.store, add.path))
     kept = {f"{DIRECTORY}/{folder}manifest" for folder in lines}
     for folder, paths in lines.items():
-        with table.store.open_output(f"{DIRECTORY}/{folder}manifest") as output:
-            output.write("".join(f"{path}\n" for path in sorted(paths)).encode())
-    for found in list(table.store.list_all()):
-        if found.path.startswith(f"{DIRECTORY}/") and found.path not in kept:
+        text = "".join(f"{path}\n" for path in sorted(paths))
+        table.store.put(f"{DIRECTORY}/{folder}manifest", text.encode())
+    for found in list(table.store.list_all(DIRECTORY)):
+        if found.path not in kept:
             table.store.delete(found.path)
     return len(lines)
 
