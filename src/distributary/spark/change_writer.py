@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -10,13 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from distributary.delta.commit.data_file_writer import num_records
+from distributary.delta.commit.staged_commit import Operation, StagedAction
 from distributary.delta.operations.append import WritePlan
 from distributary.spark.changed_table import ChangedTable
 from distributary.spark.data_files import CHANGE_TYPE, write_data_files
-from distributary.spark.row_changes import FileChanges, discard
+from distributary.spark.row_changes import ChangeMetrics, FileChanges, ReadSet, commit_change, discard
 
 # Fewer rows than this are gathered before they are written, so that many tasks do not make many small files.
-_FEW_ROWS: Final = 1_000_000
+_FEW_ROWS: Final = 500_000
 
 
 class ChangeClock:
@@ -49,6 +51,7 @@ class ChangeWriter:
     def __init__(self, table: ChangedTable, plan: WritePlan | None = None) -> None:
         self._table = table
         self._plan = plan or table.plan
+        self._committing = False
         self.changes = FileChanges()
 
     def __enter__(self) -> Self:
@@ -57,7 +60,8 @@ class ChangeWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and not getattr(error, "may_be_committed", False):
+        # Once the commit has begun it alone knows whether the files are part of the table.
+        if error is not None and not self._committing:
             discard(self._table, self.changes)
 
     def keep(self, changes: FileChanges) -> None:
@@ -84,6 +88,13 @@ class ChangeWriter:
             balanced=self._balanced(count),
         )
         self.keep(FileChanges(change_files=tuple(files)))
+
+    def commit(
+        self, operation: Operation, reads: ReadSet, beside: Sequence[StagedAction] = ()
+    ) -> ChangeMetrics:
+        """Commit all that was taken in and written."""
+        self._committing = True
+        return commit_change(self._table, operation, self.changes, reads, beside)
 
     def _balanced(self, count: int) -> bool:
         return bool(self._plan.metadata.partitioning) or count < _FEW_ROWS

@@ -30,7 +30,7 @@ from distributary.spark.assignments import (
 from distributary.spark.change_writer import ChangeClock, ChangeWriter, with_type
 from distributary.spark.changed_table import ChangedTable, StorageOptions
 from distributary.spark.resolved_columns import check_usable, resolve
-from distributary.spark.row_changes import ChangeMetrics, FileChanges, commit_change, mark_deleted, removed
+from distributary.spark.row_changes import ChangeMetrics, FileChanges, mark_deleted, removed
 from distributary.spark.touched_files import Search, search
 from distributary.spark.write_rules import apply_rules
 
@@ -66,7 +66,7 @@ def delete(
             writer.write_changes(with_type(found.changed_rows(), "delete"), touched.num_rows)
         metrics: Counts = {"numDeletedRows": touched.num_rows, **_metrics(found, writer, clock)}
         operation = Operation("DELETE", {"predicate": [found.text]}, metrics)
-        return commit_change(table, operation, writer.changes, found.reads)
+        return writer.commit(operation, found.reads)
 
 
 def update(
@@ -95,7 +95,7 @@ def update(
         metrics: Counts = {"numUpdatedRows": found.touched.num_rows, **_metrics(found, writer, clock)}
         predicate = [] if condition is None else [found.text]
         operation = Operation("UPDATE", {"predicate": predicate}, metrics)
-        return commit_change(table, operation, writer.changes, found.reads)
+        return writer.commit(operation, found.reads)
 
 
 def _taken_out(table: ChangedTable, found: Search) -> FileChanges:

@@ -35,7 +35,7 @@ from distributary.spark.merge_clauses import (
 from distributary.spark.merge_plan import MergePlan, refuse_mixed_computing
 from distributary.spark.merge_rows import MergeRows, inserted_rows, unmatched_source
 from distributary.spark.merge_source import held_source
-from distributary.spark.row_changes import ChangeMetrics, FileChanges, commit_change, mark_deleted, removed
+from distributary.spark.row_changes import ChangeMetrics, FileChanges, mark_deleted, removed
 from distributary.spark.touched_files import TouchedFiles
 from distributary.spark.touched_rows import TouchedRows
 from distributary.spark.write_rules import apply_rules
@@ -164,7 +164,7 @@ class _Merge:
         }
         operation = Operation("MERGE", parameters, metrics)
         beside: tuple[StagedAction, ...] = plan.write.changes
-        return commit_change(plan.table, operation, writer.changes, plan.reads, beside)
+        return writer.commit(operation, plan.reads, beside)
 
 
 def _zero_counts() -> dict[str, int]:

@@ -25,10 +25,10 @@ _NEVER: Final = "-1"
 @contextmanager
 def held_source(source: DataFrame) -> Iterator[DataFrame]:
     """The same rows as often as they are asked for."""
-    if is_literal(source):
-        yield source
-    elif not is_repeatable(source):
+    if not is_repeatable(source):
         yield source.localCheckpoint(eager=True)
+    elif is_literal(source):
+        yield source
     else:
         held = source.persist(StorageLevel.MEMORY_AND_DISK)
         try:

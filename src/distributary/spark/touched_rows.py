@@ -62,16 +62,22 @@ def collect_touched(
     row = sf.col(ROW_INDEX)
     place = row.bitwiseAND(sf.lit(_POSITION_MASK))
     hit = place if touched is None else sf.when(touched, place)
-    match = hit if matched is None else sf.when(matched, place)
+    matches = (
+        {_MATCHES: sf.count(hit)}
+        if matched is None
+        else {
+            _MATCHES: sf.count_if(matched),
+            _MATCHED: sf.bitmap_count(sf.bitmap_construct_agg(sf.when(matched, place))),
+        }
+    )
     # An aggregate over objects beside the bitmaps makes Spark hash the groups instead of sorting every row;
     # this one collects nothing.
     hashed = sf.collect_list(sf.lit(None).cast("int"))
     conditions = dict(counts or {})
     gathered = frame.groupBy(FILE_ORDINAL, sf.shiftright(row, _BUCKET_BITS).alias(_BUCKET)).agg(
         sf.bitmap_construct_agg(hit).alias(_BITMAP),
-        sf.count(match).alias(_MATCHES),
-        sf.bitmap_count(sf.bitmap_construct_agg(match)).alias(_MATCHED),
         hashed.alias("nothing"),
+        *(value.alias(name) for name, value in matches.items()),
         *(sf.count_if(condition).alias(name) for name, condition in conditions.items()),
     )
     return _touched(gathered.drop("nothing").toArrow(), list(conditions))
@@ -86,7 +92,9 @@ def _touched(gathered: pa.Table, counted: Sequence[str]) -> TouchedRows:
         if len(rows):
             parts.setdefault(ordinal, []).append(rows)
     by_file = {ordinal: _bitmap(parts[ordinal]) for ordinal in sorted(parts)}
-    return TouchedRows(by_file, _sum(gathered, _MATCHES), _sum(gathered, _MATCHED), totals)
+    matches = _sum(gathered, _MATCHES)
+    matched = _sum(gathered, _MATCHED) if _MATCHED in gathered.column_names else matches
+    return TouchedRows(by_file, matches, matched, totals)
 
 
 def bucket_rows(bucket: int, bits: bytes) -> Any:

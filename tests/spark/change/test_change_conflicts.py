@@ -11,7 +11,7 @@ import pytest
 from small_tables import TableMaker, arrow_rows, contents
 
 import distributary as ds
-from distributary.delta.commit.transaction import BEFORE_WRITE
+from distributary.delta.commit.transaction import BEFORE_WRITE, WRITTEN
 from distributary.delta.errors import (
     CommitConflictError,
     ConcurrentAppendError,
@@ -101,6 +101,19 @@ def test_a_merge_conflicts_with_rows_that_it_should_have_seen(
     with pytest.raises((ConcurrentAppendError, ConcurrentDeleteReadError)):
         merge(more, once(lambda: merge(more)))
     assert len(contents(path)) == 8
+
+
+def test_a_failure_after_the_commit_removes_nothing(spark: SparkSession, make: TableMaker) -> None:
+    """A commit that happened stands, whatever goes wrong afterwards: its files are part of the table."""
+    path = make(LOW, HIGH)
+
+    def fail(phase: str, version: int) -> None:
+        if phase == WRITTEN:
+            raise RuntimeError(f"after version {version}")
+
+    with pytest.raises(RuntimeError, match="after version 3"):
+        update(spark, path, {"v": "7"}, "id = 2", on_phase=fail)
+    assert contents(path) == [(1, 10, "a"), (101, 10, "b"), (102, 20, "b"), (2, 7, "a")]
 
 
 def test_a_changed_schema_is_a_conflict(spark: SparkSession, make_vectors: TableMaker) -> None:
