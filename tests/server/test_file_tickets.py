@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
@@ -37,7 +38,9 @@ def signed(path: str, ticket: FileTicket = TICKET) -> str:
 
 def opened(url: str, now: float = NOW) -> tuple[FileTicket, str] | None:
     parts = url.split("/")
-    return None if len(parts) != 3 else verified_ticket(KEYS, *parts, now=lambda: now)
+    if len(parts) != 3:
+        return None
+    return verified_ticket(KEYS, parts[0], parts[1], unquote(parts[2]), now=lambda: now)
 
 
 @given(st.text(min_size=1, max_size=60))

@@ -89,13 +89,16 @@ def _signed(mac: hmac.HMAC, path: str) -> str:
     file = _base64(path.encode())
     copy = mac.copy()
     copy.update(file.encode("ascii"))
-    return f"{file}.{_base64(copy.digest()[:_MAC_BYTES])}/{_shown_name(path)}"
+    return f"{file}.{_base64(copy.digest()[:_MAC_BYTES])}/{quote(_name(path), safe='')}"
 
 
 def verified_ticket(
     keys: SigningKeys, head: str, file: str, name: str, now: Callable[[], float] = time.time
 ) -> tuple[FileTicket, str] | None:
-    """The ticket and the path in it, where every part is as it was signed and the time has not passed."""
+    """The ticket and the path in it, where every part is as it was signed and the time has not passed.
+
+    The name comes decoded: some clients write percent escapes in another form than they were given.
+    """
     head_parts, file_parts = _HEAD.fullmatch(head), _FILE.fullmatch(file)
     if head_parts is None or file_parts is None:
         return None
@@ -107,7 +110,7 @@ def verified_ticket(
     if not hmac.compare_digest(_base64(expected), file_parts[2]):
         return None
     ticket, path = _opened(head_parts[2], file_parts[1])
-    if ticket is None or ticket.expires <= now() * 1000 or name != _shown_name(path):
+    if ticket is None or ticket.expires <= now() * 1000 or name != _name(path):
         return None
     return ticket, path
 
@@ -119,8 +122,8 @@ def _opened(head: str, file: str) -> tuple[FileTicket | None, str]:
         return None, ""
 
 
-def _shown_name(path: str) -> str:
-    return quote(path.rpartition("/")[2].encode(), safe="")
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _bytes(text: str) -> bytes:

@@ -1,6 +1,7 @@
 """Reads of a table's data and changes, at once or asynchronously (REST-170 to REST-179, A4 to A8).
 
-The heavy part runs on the query threads, a piece at a time in turn, so streams of many recipients advance
+The table is looked up before parameters and body are read, so that to whoever may not see it every request
+looks the same. The heavy part runs on the query threads, a piece at a time in turn, so streams of many recipients advance
 together. Each recipient has a bounded number of queries running in a worker. What was read is audited.
 """
 
@@ -39,9 +40,8 @@ _LONGEST_KEY: Final = 255
 
 async def table_query(service: Service, call: Call) -> Answer | StreamedAnswer:
     """The files of a table; for a client that asks for it, by a job that runs in the background."""
-    body = await json_body(service, call)
-    request, wishes = parse_query_request(body), wishes_of(call)
     asked = await asked_about(service, call)
+    request, wishes = parse_query_request(await json_body(service, call)), wishes_of(call)
     if not wishes.capabilities.async_query:
         return await answered(
             service, call, asked, "query", lambda: service.tables.query(asked, request, wishes)
@@ -56,9 +56,8 @@ async def table_query(service: Service, call: Call) -> Answer | StreamedAnswer:
 
 async def poll_query(service: Service, call: Call) -> Answer | StreamedAnswer:
     """The state of an asynchronous query: pending, failed, or its answer."""
-    poll = parse_poll_request(await json_body(service, call))
-    wishes = wishes_of(call)
     asked = await asked_about(service, call)
+    poll, wishes = parse_poll_request(await json_body(service, call)), wishes_of(call)
     query_id = call.names["queryId"]
     return await answered(
         service, call, asked, "query", lambda: service.jobs.answer(asked, query_id, poll, wishes)
@@ -67,8 +66,8 @@ async def poll_query(service: Service, call: Call) -> Answer | StreamedAnswer:
 
 async def table_changes(service: Service, call: Call) -> Answer | StreamedAnswer:
     """The change data feed of a table."""
-    request, wishes = parse_changes_request(call.request.parameters()), wishes_of(call)
     asked = await asked_about(service, call)
+    request, wishes = parse_changes_request(call.request.parameters()), wishes_of(call)
     return await answered(
         service, call, asked, "changes", lambda: service.tables.changes(asked, request, wishes)
     )

@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 
 async def table_version(service: Service, call: Call) -> Answer | StreamedAnswer:
     """The version in a header, no body; for HEAD of the table and for GET of `version` alike."""
-    request = parse_version_request(call.request.parameters())
     asked = await asked_about(service, call)
+    request = parse_version_request(call.request.parameters())
     return await answered(service, call, asked, "version", lambda: service.tables.version(asked, request))
 
 
 async def table_metadata(service: Service, call: Call) -> Answer | StreamedAnswer:
     """Two lines: protocol and metadata."""
-    request = parse_metadata_request(call.request.parameters())
-    wishes = wishes_of(call)
     asked = await asked_about(service, call)
+    request, wishes = parse_metadata_request(call.request.parameters()), wishes_of(call)
     return await answered(
         service, call, asked, "metadata", lambda: service.tables.metadata(asked, request, wishes)
     )

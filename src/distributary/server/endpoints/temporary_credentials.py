@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 async def temporary_credentials(service: Service, call: Call) -> Answer | StreamedAnswer:
     """Read-only credentials for the table's directory, or for one of its auxiliary locations."""
-    location = requested_location(await json_body(service, call))
     asked = await asked_about(service, call)
+    location = requested_location(await json_body(service, call))
     return await answered(
         service, call, asked, "credentials", lambda: service.tables.credentials(asked, location)
     )
