@@ -53,22 +53,22 @@ def make_sample_table(path: Path) -> SampleTable:
         name="orders",
         description="Orders of a small shop, made by `distributary demo`",
     )
-    _date(path, 0)
+    date_commit(path, 0)
     versions: list[tuple[Row, ...]] = [()]
     for version in (1, 2, 3):
-        rows = _orders(version)
+        rows = new_orders(version)
         table.append(_arrow(rows))
-        _date(path, version)
+        date_commit(path, version)
         versions.append((*versions[-1], *rows))
     kept = tuple(row for row in versions[-1] if row["order_id"] not in DELETED_ORDERS)
     country = COUNTRIES[0]
     mended = [row for row in kept if row["country"] == country]
     table.overwrite(_arrow(mended), replace_where=f"country = '{country}'")
-    _date(path, 4)
+    date_commit(path, 4)
     return SampleTable(path, (*versions, kept))
 
 
-def _orders(version: int) -> list[Row]:
+def new_orders(version: int) -> list[Row]:
     """Give the twelve orders that a version appends, the same on every run."""
     dice = random.Random(version)
     first = (version - 1) * 12
@@ -88,7 +88,7 @@ def _arrow(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows], SCHEMA)
 
 
-def _date(path: Path, version: int) -> None:
+def date_commit(path: Path, version: int) -> None:
     """Give the log entry of a version the time of its commit."""
     moment = _commit_time(version).timestamp()
     os.utime(path / "_delta_log" / f"{version:020d}.json", (moment, moment))
