@@ -137,7 +137,7 @@ class _Sender:
         """Whether the client took a whole piece before it left and before the time was up."""
         start = 0
         while start < len(piece):
-            part = piece if len(piece) <= self._part else piece[start : start + self._part]
+            part = piece[start : start + self._part]
             if gone.done() or not await self._took_part(part, gone):
                 return False
             start += len(part)
