@@ -28,6 +28,7 @@ from distributary.storage.object_store import ObjectStore
 
 _log = logging.getLogger(__name__)
 
+_IN_MEMORY = 2_000
 _TOUCH_EVERY = 60.0
 _FEW_FILES = 2_000
 _PATIENCE = 3
@@ -67,7 +68,7 @@ class RenderedCache:
             total -= size
 
     def _place(self, block: FileBlock, form: LineForm, identity: str) -> Path | None:
-        if self._directory is None or block.num_files <= CHUNK_FILES:
+        if self._directory is None or block.num_files <= _IN_MEMORY:
             return None
         rows = block.rows.identity if isinstance(block.rows, ParquetRows) else "commits"
         name = hashlib.sha256(f"{identity}\0{rows}\0{form.digest}".encode()).hexdigest()

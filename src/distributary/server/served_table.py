@@ -53,6 +53,11 @@ class SnapshotFiles:
         return KeptBounds(self.snapshot)
 
     @cached_property
+    def positions(self) -> Indices:
+        """The position of each file."""
+        return np.arange(self.snapshot.files.num_files)
+
+    @cached_property
     def sizes(self) -> pa.ChunkedArray:
         """The bytes of each file."""
         return self.snapshot.files.column("size")
@@ -164,10 +169,10 @@ class ServedTable:
             raise unusable_filter()
         return np.flatnonzero(decision.may_match.to_numpy(zero_copy_only=False))
 
-    @cached_property
+    @property
     def positions(self) -> Indices:
         """The positions of the files that exist for the recipient."""
-        return np.arange(self.files.snapshot.files.num_files) if self.visible is None else self.visible
+        return self.files.positions if self.visible is None else self.visible
 
     @cached_property
     def num_files(self) -> int:

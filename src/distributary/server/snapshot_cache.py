@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
+from typing import TypeVar
 
 from distributary.delta.errors import CorruptCheckpointError
 from distributary.delta.log.snapshot import Snapshot, load_snapshot, refresh, without_checkpoint
@@ -27,10 +28,11 @@ from distributary.storage.object_store import ObjectStore, open_store
 
 _log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
 OpenStore = Callable[[TablePolicy], ObjectStore]
 """Opens the store of a shared table, with the provider's storage options."""
 
-_OLDER_VERSIONS = 4
+_OLDER_VERSIONS = 2
 _POLICIES = 64
 
 
@@ -83,6 +85,15 @@ class CachedTable:
             while len(self._older) > _OLDER_VERSIONS:
                 self._older.popitem(last=False)
             return found
+
+    def mend(self, error: CorruptCheckpointError) -> None:
+        """Go on without a checkpoint that proved unreadable while its columns were used."""
+        _log.warning("%s: going on without it", error)
+        with self._lock:
+            self._older.clear()
+            if self._latest is not None:
+                snapshot = without_checkpoint(self.store, self._latest.snapshot)
+                self._latest = SnapshotFiles(self.store, snapshot, self._cache)
 
     def _refreshed(self, known: SnapshotFiles | None) -> SnapshotFiles:
         if known is None:
@@ -138,6 +149,15 @@ class SnapshotCache:
             while len(self._tables) > self._max_tables:
                 self._tables.popitem(last=False)
         return found
+
+    def answering(self, policy: TablePolicy, answer: Callable[[], Result]) -> Result:
+        """Make an answer, once more where a checkpoint proves unreadable; errors are the protocol's."""
+        with as_sharing_errors():
+            try:
+                return answer()
+            except CorruptCheckpointError as error:
+                self.table(policy).mend(error)
+                return answer()
 
     def latest(self, policy: TablePolicy) -> ServedTable:
         """The latest version of a table under a policy."""

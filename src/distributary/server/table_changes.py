@@ -22,7 +22,6 @@ from distributary.server.commit_range import CommitRange, VersionState
 from distributary.server.query_answer import ClientWishes, QueryAnswer, Tokens, UrlSigner, answer_headers
 from distributary.server.served_table import ServedTable
 from distributary.server.snapshot_cache import SnapshotCache
-from distributary.server.table_errors import as_sharing_errors
 from distributary.server.table_metadata import (
     first_version_from,
     metadata_line,
@@ -75,11 +74,14 @@ def answer_file_actions(
     """The answer to a query with a starting version: the files added and removed since."""
     require_url_access(policy)
     require_history(policy)
-    with as_sharing_errors():
+
+    def answer() -> QueryAnswer:
         latest = cache.latest(policy)
         cursor = _page_cursor(request, latest, wishes, tokens) or _query_cursor(request, latest)
         wanted = _Wanted(CommitFiles.of_actions, True, request.include_historical_protocol, True)
         return _Answer(cache, latest, request, wishes, signer, tokens, cursor, wanted).answer()
+
+    return cache.answering(policy, answer)
 
 
 def answer_changes(
@@ -94,12 +96,16 @@ def answer_changes(
     require_url_access(policy)
     if not shares_changes(policy):
         raise InvalidParameterError("The changes of this table are not shared.")
-    with as_sharing_errors():
+
+    def answer() -> QueryAnswer:
         latest = cache.latest(policy)
         cursor = _page_cursor(request, latest, wishes, tokens) or _changes_cursor(request, latest)
         historical = request.include_historical_metadata
-        wanted = _Wanted(CommitFiles.of_changes, historical, request.include_historical_protocol, historical)
+        protocols = request.include_historical_protocol
+        wanted = _Wanted(CommitFiles.of_changes, historical, protocols, historical)
         return _Answer(cache, latest, request, wishes, signer, tokens, cursor, wanted).answer()
+
+    return cache.answering(policy, answer)
 
 
 def _query_cursor(request: QueryRequest, latest: ServedTable) -> _Cursor:

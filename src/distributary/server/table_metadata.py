@@ -17,7 +17,6 @@ from distributary.delta.schema.data_types import StructType
 from distributary.server.query_answer import ClientWishes, QueryAnswer, answer_headers
 from distributary.server.served_table import ServedTable
 from distributary.server.snapshot_cache import SnapshotCache
-from distributary.server.table_errors import as_sharing_errors
 from distributary.sharing.capabilities import (
     TABLE_VERSION_HEADER,
     Capabilities,
@@ -52,7 +51,8 @@ def answer_version(cache: SnapshotCache, policy: TablePolicy, request: VersionRe
     version = table.version
     if request.starting_timestamp is not None:
         require_history(policy)
-        version = first_version_from(table, request.starting_timestamp)
+        moment = request.starting_timestamp
+        version = cache.answering(policy, lambda: first_version_from(table, moment))
     return QueryAnswer(version, ((TABLE_VERSION_HEADER, str(version)),), iter(()))
 
 
@@ -60,12 +60,16 @@ def answer_metadata(
     cache: SnapshotCache, policy: TablePolicy, request: MetadataRequest, wishes: ClientWishes
 ) -> QueryAnswer:
     """Exactly two lines: protocol and metadata."""
-    with as_sharing_errors():
+
+    def answer() -> QueryAnswer:
         table = chosen_table(cache, policy, request.version, request.timestamp)
         chosen = negotiate(wishes.capabilities, table.files.needed_features)
         version = table.version if request.is_versioned else None
         lines = first_lines(table, chosen, wishes.capabilities, version)
-    return QueryAnswer(table.version, answer_headers(table.version, chosen, wishes), iter([lines]), chosen)
+        headers = answer_headers(table.version, chosen, wishes)
+        return QueryAnswer(table.version, headers, iter([lines]), chosen)
+
+    return cache.answering(policy, answer)
 
 
 def chosen_table(

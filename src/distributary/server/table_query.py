@@ -38,7 +38,6 @@ from distributary.server.rendered_lines import (
 from distributary.server.served_table import Indices, ServedTable
 from distributary.server.snapshot_cache import SnapshotCache
 from distributary.server.table_changes import answer_file_actions
-from distributary.server.table_errors import as_sharing_errors
 from distributary.server.table_metadata import chosen_table, first_lines
 from distributary.sharing.capabilities import negotiate
 from distributary.sharing.error_response import (
@@ -72,15 +71,25 @@ def answer_query(
     require_url_access(policy)
     if request.starting_version is not None:
         return answer_file_actions(cache, policy, request, wishes, signer, tokens)
-    with as_sharing_errors():
-        table, start = _pinned(cache, policy, request, wishes, tokens)
-        chosen = negotiate(wishes.capabilities, table.files.needed_features)
-        form = table.form(chosen, wishes.file_ids)
-        page = _page(table, request, start)
-        version = _told_version(table, request)
-        head = first_lines(table, chosen, wishes.capabilities, None if version is None else version[0])
-        body = _FileStream(table, form, page.files, signer, version)
-        first = next(body.lines, b"")
+    return cache.answering(policy, lambda: _answer(cache, policy, request, wishes, signer, tokens))
+
+
+def _answer(
+    cache: SnapshotCache,
+    policy: TablePolicy,
+    request: QueryRequest,
+    wishes: ClientWishes,
+    signer: UrlSigner,
+    tokens: Tokens,
+) -> QueryAnswer:
+    table, start = _pinned(cache, policy, request, wishes, tokens)
+    chosen = negotiate(wishes.capabilities, table.files.needed_features)
+    form = table.form(chosen, wishes.file_ids)
+    page = _page(table, request, start)
+    version = _told_version(table, request)
+    head = first_lines(table, chosen, wishes.capabilities, None if version is None else version[0])
+    body = _FileStream(table, form, page.files, signer, version)
+    first = next(body.lines, b"")
     end = _End(table, request, wishes, tokens, page)
     asked = wishes.capabilities.include_end_stream_action
     headers = answer_headers(table.version, chosen, wishes, end_stream_action=asked)
