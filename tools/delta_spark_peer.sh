@@ -2,7 +2,8 @@
 # Sets up delta-spark, which the tests of interoperation compare with: PySpark in .venv-spark-peer and the
 # jars of Delta (what they need beside comes with Spark) in .tools/delta-spark/jars, the latter with Maven.
 # Safe to run again: a stamp says that it is done. Where Java, Maven or a registry is missing it says so and
-# ends well; the tests that need delta-spark are then skipped with a reason.
+# ends well; the tests that need delta-spark are then skipped with a reason. The environment also has what our
+# own package needs, so that its smoke part runs on that PySpark too.
 #
 # usage: tools/delta_spark_peer.sh        (all together get DELTA_SPARK_SECONDS, 900)
 
@@ -13,7 +14,7 @@ delta=4.4.0
 artifact=delta-spark_4.2_2.13
 folder="$root/.tools/delta-spark"
 venv="$root/.venv-spark-peer"
-stamp="$folder/.ready-$pyspark-$delta"
+stamp="$folder/.ready-$pyspark-$delta-2"
 log="$folder/setup.log"
 deadline=$(($(date +%s) + ${DELTA_SPARK_SECONDS:-900}))
 
@@ -64,7 +65,8 @@ mkdir -p "$folder"
 : >"$log"
 write_pom
 copy_jars >>"$log" 2>&1 || leave_out "its jars could not be had, see .tools/delta-spark/setup.log"
-bounded "$root/tools/make_environment" "$venv" "pyspark==$pyspark" 'pyarrow>=20' 'pandas>=2.2,<3' >>"$log" 2>&1 ||
+bounded "$root/tools/make_environment" "$venv" "pyspark==$pyspark" 'pyarrow>=20' 'pandas>=2.2,<3' \
+    'obstore>=0.8' 'msgspec>=0.19' 'pyroaring>=1.0' 'stamina>=24.3' 'click>=8.1.8' 'rich>=13.9' 'httpx2>=2.0' >>"$log" 2>&1 ||
     leave_out "PySpark could not be installed, see .tools/delta-spark/setup.log"
 touch "$stamp"
 echo "delta-spark: installed"

@@ -219,6 +219,24 @@ def stateful() -> str:
     return f"{examples:,} histories of up to {steps} steps: each version as the model says"
 
 
+def spark_versions() -> str:
+    """The smoke part on each version, in environments of their own, and the whole corpus through Spark."""
+    matrix = subprocess.run(
+        [sys.executable, PROJECT / "tools" / "spark_matrix.py"], capture_output=True, text=True, check=True
+    )
+    versions = [line.split()[0] for line in matrix.stdout.splitlines()]
+    tests = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        PROJECT / "tests" / "spark" / "test_corpus_on_spark.py",
+    ]
+    subprocess.run(tests, cwd=PROJECT, env={**os.environ, "DISTRIBUTARY_WHOLE_CORPUS": "1"}, check=True)
+    return f"PySpark {', '.join(versions)}; all tables of the corpus equal"
+
+
 FIGURES = {
     "kills": Figure(
         "kill -9 at random moments, 2 writers (A1)", "20,000 kills; 0 lost, torn, doubled", kills
@@ -241,6 +259,11 @@ FIGURES = {
         stateful,
     ),
     "model": Figure("model of the commit protocol", "all interleavings; 0 violations", model),
+    "spark_versions": Figure(
+        "smoke part on every supported PySpark, corpus on the newest",
+        "4.1, 4.2, 4.3; 0 differences",
+        spark_versions,
+    ),
 }
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from distributary.delta.schema.data_types import StructType
+    from distributary.delta.schema.data_types import DataType, StructType
 
 
 def arrow_rows(frame: DataFrame, schema: pa.Schema, variants: list[str]) -> pa.Table:
@@ -18,7 +18,14 @@ def arrow_rows(frame: DataFrame, schema: pa.Schema, variants: list[str]) -> pa.T
     from pyspark.sql import functions as sf
 
     columns = [_texts(sf, name) if name in variants else sf.col(f"`{name}`") for name in frame.columns]
-    found = frame.select(*columns).toArrow()
+    settings = frame.sparkSession.conf
+    zone = settings.get("spark.sql.session.timeZone")
+    # Instants inside a variant are shown in the session's zone; the engine shows them in UTC.
+    settings.set("spark.sql.session.timeZone", "UTC" if variants else zone)
+    try:
+        found = frame.select(*columns).toArrow()
+    finally:
+        settings.set("spark.sql.session.timeZone", zone)
     arrays = [
         column.combine_chunks() if name in variants else _converted(column, schema.field(name).type)
         for name, column in zip(found.column_names, found.columns, strict=True)
@@ -40,3 +47,24 @@ def with_variant(schema: StructType) -> list[str]:
     from distributary.delta.schema.data_types import type_to_json
 
     return [field.name for field in schema.fields if '"variant"' in json.dumps(type_to_json(field.data_type))]
+
+
+def plain_variants(values: list[Any], data_type: DataType) -> list[str | None]:
+    """The engine's form of a column that holds a variant somewhere, as JSON texts like those of Spark."""
+    return [None if value is None else json.dumps(_plain(value, data_type)) for value in values]
+
+
+def _plain(value: Any, data_type: DataType) -> Any:
+    from distributary.delta.schema.data_types import ArrayType, MapType, StructType
+
+    if value is None:
+        return None
+    match data_type:
+        case StructType():
+            members = {field.name: _plain(value[field.name], field.data_type) for field in data_type.fields}
+            return {name: member for name, member in members.items() if member is not None}
+        case ArrayType():
+            return [_plain(item, data_type.element_type) for item in value]
+        case MapType():
+            return {key: _plain(item, data_type.value_type) for key, item in value}
+    return json.loads(value) if str(data_type) == "variant" else value

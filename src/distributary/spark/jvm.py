@@ -177,19 +177,29 @@ def parquet_format(spark: SparkSession) -> Any:
 
 
 def pruning_filters(frame: DataFrame, index: Any) -> tuple[Any, Any] | None:
-    """The filters over partition and over data columns that Spark hands to the index of a planned frame.
+    """The filters of a planned frame over the partition columns of an index, and all its other filters.
 
+    A scan of Spark's hands over less: it keeps back what joins partition and data columns in one condition.
     None where the plan does not read the index at all, since no row can satisfy its filters.
     """
     planned: Any = frame
-    leaves = planned._jdf.queryExecution().sparkPlan().collectLeaves()
-    for at in range(leaves.size()):
-        leaf = leaves.apply(at)
-        if leaf.getClass().getSimpleName() == "FileSourceScanExec" and index.equals(
-            leaf.relation().location()
-        ):
-            return leaf.partitionFilters(), leaf.dataFilters()
-    return None
+    found = _scan_and_filter(planned._jdf.queryExecution().sparkPlan(), None, index)
+    if found is None:
+        return None
+    scan, above = found
+    others = scan.dataFilters() if above is None else scala_seq(frame.sparkSession, [above.condition()])
+    return scan.partitionFilters(), others
+
+
+def _scan_and_filter(node: Any, above: Any, index: Any) -> tuple[Any, Any] | None:
+    """The scan of an index in a plan, with the filter right above it (None where there is none)."""
+    kind = node.getClass().getSimpleName()
+    if kind == "FileSourceScanExec" and index.equals(node.relation().location()):
+        return node, above
+    children = node.children()
+    here = node if kind == "FilterExec" else None
+    found = (_scan_and_filter(children.apply(at), here, index) for at in range(children.size()))
+    return next((pair for pair in found if pair is not None), None)
 
 
 def bitmap_contains(spark: SparkSession, serialized: bytes, place: Column, *, wide: bool) -> Column:

@@ -94,8 +94,8 @@ class ChangeScan:
     def changed_files(self) -> Iterator[DataFile]:
         """The files that hold the changes, version by version.
 
-        The columns of the change feed are among their partition values, `_change_type` only where every row of
-        a file changed alike; change files have it as a column.
+        The columns of the change feed are among their partition values, `_change_type` only where every row
+        of a file changed alike; change files have it as a column.
         """
         for commit in self._commits():
             yield from self._changed_files(commit)
