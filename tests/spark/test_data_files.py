@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EVERY_TYPE = """
-SELECT id, CAST(id AS byte) AS b, CAST(id AS short) AS sh, int(id) AS i, float(id) / 3 AS f, -double(id) / 3 AS d,
+SELECT id, CAST(id AS byte) AS b, CAST(id AS short) AS sh, int(id) AS i,
+       float(id) / 3 AS f, -double(id) / 3 AS d,
        if(id % 7 = 3, double('NaN'), 1.5D) AS nan, if(id % 7 = 3, double('Infinity'), 1D) AS inf,
        cast(id AS decimal(8, 2)) AS d32, cast(-id AS decimal(18, 4)) AS d64,
        cast(id AS decimal(30, 5)) AS d128,
