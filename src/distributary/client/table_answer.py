@@ -21,7 +21,7 @@ from distributary.delta.deletion_vectors import DeletionVectorDescriptor
 from distributary.delta.errors import UnsupportedFeatureError
 from distributary.delta.log.actions import Add, AddCdcFile, Format, Metadata, Protocol, Remove
 from distributary.sharing.capabilities import ResponseFormat
-from distributary.sharing.delta_response import DeltaFile, DeltaLine, DeltaMetadata
+from distributary.sharing.delta_response import DeltaMetadata, DeltaProtocol
 from distributary.sharing.ndjson import EndStreamAction, QueryStatus
 from distributary.sharing.parquet_response import ParquetFile, ParquetLine, ParquetMetadata
 
@@ -30,8 +30,50 @@ PLAIN_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
 FileKind = Literal["file", "add", "remove", "cdf"]
 
 _parquet_lines = msgspec.json.Decoder(ParquetLine)
-_delta_lines = msgspec.json.Decoder(DeltaLine)
 _END_FIELDS = frozenset(name.encode_name for name in msgspec.structs.fields(EndStreamAction))
+
+
+class WireAction(msgspec.Struct, frozen=True, rename="camel"):
+    """A file action as servers send it: unlike in a log, much may be missing (the document's own example)."""
+
+    path: str
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+    modification_time: int = 0
+    stats: str | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+
+
+class WireSingleAction(msgspec.Struct, frozen=True, rename="camel"):
+    """One of these is set."""
+
+    add: WireAction | None = None
+    remove: WireAction | None = None
+    cdc: WireAction | None = None
+
+
+class WireFile(msgspec.Struct, frozen=True, rename="camel"):
+    """A file of the delta format."""
+
+    id: str
+    delta_single_action: WireSingleAction
+    deletion_vector_file_id: str | None = None
+    version: int | None = None
+    timestamp: int | None = None
+    expiration_timestamp: int | None = None
+
+
+class WireLine(msgspec.Struct, frozen=True, rename="camel"):
+    """A line of the delta format: one of these is set."""
+
+    protocol: DeltaProtocol | None = None
+    meta_data: DeltaMetadata | None = None
+    file: WireFile | None = None
+    end_stream_action: EndStreamAction | None = None
+    query_status: QueryStatus | None = None
+
+
+_delta_lines = msgspec.json.Decoder(WireLine)
 
 
 class FileUrl(msgspec.Struct, frozen=True):
@@ -135,12 +177,12 @@ class AnswerReader:
                 "a line of the answer cannot be read: it was cut or damaged"
             ) from None
         if not self._take_common(line, data):
-            if isinstance(line, DeltaLine):
+            if isinstance(line, WireLine):
                 self._take_delta(line)
             else:
                 self._take_parquet(line)
 
-    def _take_common(self, line: DeltaLine | ParquetLine, data: bytes) -> bool:
+    def _take_common(self, line: WireLine | ParquetLine, data: bytes) -> bool:
         if line.file is not None:
             return False
         if line.end_stream_action is not None:
@@ -156,7 +198,7 @@ class AnswerReader:
             return False
         return True
 
-    def _take_delta(self, line: DeltaLine) -> None:
+    def _take_delta(self, line: WireLine) -> None:
         if line.protocol is not None:
             self._protocol = self._protocol or line.protocol.delta_protocol
         elif line.file is not None:
@@ -232,14 +274,9 @@ def _url(file: ParquetFile) -> dict[str, FileUrl]:
     return {file.id: FileUrl(file.url, file.expiration_timestamp)}
 
 
-def _delta_file(file: DeltaFile) -> tuple[SharedFile, dict[str, FileUrl]]:
+def _delta_file(file: WireFile) -> tuple[SharedFile, dict[str, FileUrl]]:
     single = file.delta_single_action
-    if single.cdc is not None:
-        cdc = single.cdc
-        action = AddCdcFile(path=file.id, partition_values=cdc.partition_values, size=cdc.size)
-        urls = {file.id: FileUrl(cdc.path, file.expiration_timestamp)}
-        return SharedFile(action, file.version, file.timestamp), urls
-    found = single.add or single.remove
+    found = single.add or single.remove or single.cdc
     if found is None:
         raise IncompleteResponseError("a file of the answer has no action")
     urls = {file.id: FileUrl(found.path, file.expiration_timestamp)}
@@ -248,11 +285,31 @@ def _delta_file(file: DeltaFile) -> tuple[SharedFile, dict[str, FileUrl]]:
         key = vector_key(file, vector)
         urls[key] = FileUrl(vector.path_or_inline_dv, file.expiration_timestamp)
         vector = msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=key)
-    action = msgspec.structs.replace(found, path=file.id, deletion_vector=vector)
-    return SharedFile(action, file.version, file.timestamp), urls
+    return SharedFile(_action(file, found, vector), file.version, file.timestamp), urls
 
 
-def vector_key(file: DeltaFile, vector: DeletionVectorDescriptor) -> str:
+def _action(
+    file: WireFile, found: WireAction, vector: DeletionVectorDescriptor | None
+) -> Add | Remove | AddCdcFile:
+    values, single = found.partition_values or {}, file.delta_single_action
+    if single.add is not None:
+        return Add(
+            path=file.id,
+            partition_values=values,
+            size=found.size or 0,
+            modification_time=found.modification_time,
+            data_change=True,
+            stats=found.stats,
+            deletion_vector=vector,
+        )
+    if single.remove is not None:
+        return Remove(
+            path=file.id, data_change=True, partition_values=values, size=found.size, deletion_vector=vector
+        )
+    return AddCdcFile(path=file.id, partition_values=values, size=found.size or 0)
+
+
+def vector_key(file: WireFile, vector: DeletionVectorDescriptor) -> str:
     """A name for the file of a deletion vector that stays the same when its URL is signed anew."""
     if file.deletion_vector_file_id:
         return f"deletion-vector-{file.deletion_vector_file_id}"
