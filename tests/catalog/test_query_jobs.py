@@ -32,6 +32,7 @@ def test_same_key_and_request_is_the_same_job(admin, owner):
     job = begin(admin, owner)
     assert begin(admin, owner).id == job.id
     assert begin(admin, owner, key="other").id != job.id
+    assert begin(admin, owner, key="\x00\ud800" * 1000).id != job.id
     with pytest.raises(NameTakenError, match="idempotency"):
         begin(admin, owner, request=b'{"limitHint":1}')
 
@@ -50,6 +51,7 @@ def test_job_is_run_by_one_worker_and_answered_by_any(admin, owner):
         assert found is not None
         assert (found.state, found.result) == (query_jobs.DONE, b"rows")
         assert query_jobs.find_job(connection, job.id, recipient_id="x", table_id=owner["table_id"]) is None
+        assert query_jobs.find_job(connection, "\x00", **owner) is None
 
 
 def test_job_of_a_dead_worker_is_taken_over_but_not_for_ever(admin, owner):

@@ -86,6 +86,16 @@ def test_file_of_the_reference_server_is_applied_unchanged(admin):
     assert "faaie590" not in repr(file)
 
 
+def test_token_that_a_reference_file_replaces_is_over(admin):
+    apply_share_file(admin, read(REFERENCE), check=False)
+    for number in range(3):
+        changed = read(REFERENCE.replace("faaie", f"new-{number}-"))
+        actions = [change.action for change in apply_share_file(admin, changed, check=False)]
+        assert actions == ["token.revoke", "token.take_over"]
+    assert bearer_tokens.authenticate(admin.database, "faaie590d541265bcab1f2de9813274bf233") is None
+    assert bearer_tokens.authenticate(admin.database, "new-2-590d541265bcab1f2de9813274bf233") is not None
+
+
 def test_plan_shows_what_applying_then_does(admin):
     file = read(OURS)
     with admin.read() as connection:

@@ -104,7 +104,7 @@ class Database:
             yield
         except IntegrityError:
             raise
-        except (DBAPIError, TimeoutError, OSError) as error:
+        except (DBAPIError, TimeoutError) as error:
             why = _cause(error)
             raise CatalogUnavailableError(
                 f"the catalog database {self.shown_url} gives no answer ({why}): check that it runs and that "

@@ -8,7 +8,9 @@ stores, in the database or as the name of a file.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import re
 import uuid
 from typing import Any, Final
 
@@ -23,6 +25,8 @@ WAITING: Final = "waiting"
 RUNNING: Final = "running"
 DONE: Final = "done"
 FAILED: Final = "failed"
+
+_ID: Final = re.compile(r"[0-9a-f-]{36}")
 
 
 class QueryJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +56,9 @@ def start_job(
     expires_at: int,
 ) -> QueryJob:
     """Keep a new job, or give the one that was started with the same key and request."""
-    owner = {"recipient_id": recipient_id, "table_id": table_id, "idempotency_key": idempotency_key}
+    # Any text can be a key; its hash is short and holds nothing that a database refuses.
+    key = hashlib.sha256(idempotency_key.encode("utf-8", "surrogatepass")).hexdigest()
+    owner = {"recipient_id": recipient_id, "table_id": table_id, "idempotency_key": key}
     found = _same(connection, owner)
     if found is None:
         values = {"id": str(uuid.uuid4()), "request": request, "state": WAITING, "attempts": 0}
@@ -71,6 +77,8 @@ def start_job(
 
 def find_job(connection: Connection, id: str, *, recipient_id: str, table_id: str) -> QueryJob | None:
     """Find a recipient's own job of a table; another's is as if it were not there."""
+    if not _ID.fullmatch(id):
+        return None
     own = (_J.c.id == id) & (_J.c.recipient_id == recipient_id) & (_J.c.table_id == table_id)
     row = connection.execute(select(_J).where(own)).one_or_none()
     return None if row is None else _job_of(row)

@@ -7,6 +7,7 @@ whose entry differs keeps its id, so running downloads go on under the new rules
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlalchemy import Connection
 
 from distributary.catalog import bearer_tokens, grants, recipients, shared_tables, shares
 from distributary.catalog.administration import Administration, insert_table
+from distributary.catalog.database import now_ms
 from distributary.catalog.recipients import Recipient
 from distributary.catalog.share_file import (
     REFERENCE_RECIPIENT,
@@ -183,14 +185,27 @@ def _token_steps(connection: Connection, file: ShareFile, prune: bool) -> Iterat
     if file.authorization is None:
         return
     text = file.authorization.bearer_token
-    held = {token.id for token in bearer_tokens.tokens_of(connection)}
-    if bearer_tokens.token_id(text) not in held:
+    owner = recipients.find_recipient(connection, REFERENCE_RECIPIENT)
+    held = [] if owner is None else bearer_tokens.tokens_of(connection, owner)
+    current = bearer_tokens.token_id(text)
+    # That server knows one token: the one that was in the file before is over.
+    for token in held:
+        if token.id != current and token.id.startswith("ext") and token.state(now_ms()) == "active":
+            end = functools.partial(bearer_tokens.revoke_token, id=token.id)
+            yield _step(
+                "token.revoke", REFERENCE_RECIPIENT, {"token": token.id}, lambda c, end=end: _done(end(c))
+            )
+    if current not in {token.id for token in held}:
 
         def take_over(connection: Connection) -> None:
             owner = recipients.get_recipient(connection, REFERENCE_RECIPIENT)
             bearer_tokens.take_over_token(connection, owner, text)
 
         yield _step("token.take_over", REFERENCE_RECIPIENT, {}, take_over)
+
+
+def _done(_result: object) -> None:
+    """Let a change that gives something back be a step."""
 
 
 _KINDS = (_share_steps, _table_steps, _recipient_steps, _grant_steps, _token_steps)

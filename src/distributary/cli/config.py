@@ -84,6 +84,8 @@ def get_config(loaded: LoadedSettings, key: str) -> None:
 def set_config(loaded: LoadedSettings, key: str, value: str | None, unset: bool, result: str) -> None:
     """Change a setting in the file of settings; a running server sees it when it starts anew.
 
+    The file is written anew: its other settings stay, comments in it do not.
+
     \b
     Examples:
       distributary config set limits.burst 800
