@@ -37,6 +37,8 @@ _LOCAL_DEFAULTS: Mapping[str, str] = {
 _DEFAULTS: Mapping[str, str] = {
     # Instants are compared as such everywhere; a session of UTC also shows them like the rest of the package.
     "spark.sql.session.timeZone": "UTC",
+    # Delta's data files have this form; where a session has another, each write is done by a copy of it.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 
