@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+from binascii import hexlify
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 import msgspec
+import numpy as np
 import obstore
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -203,22 +205,29 @@ class SigV4Signer:
     def sign(self, keys: pa.Array) -> tuple[pa.Array, int]:
         """A URL for each key, and when they end."""
         quoted = quoted_keys(keys)
-        signatures = pa.array(self._signatures(quoted.cast(pa.binary()).to_pylist()), pa.string())
+        signatures = _hex_texts(self._signatures(quoted.cast(pa.binary()).to_pylist()))
         urls = pc.binary_join_element_wise(self._before, quoted, self._between, signatures, "")
         return urls, self._end
 
-    def _signatures(self, keys: list[bytes]) -> list[str]:
+    def _signatures(self, keys: list[bytes]) -> list[bytes]:
         request, inner, outer, rest = self._request.copy, self._inner.copy, self._outer.copy, self._rest
-        found: list[str] = []
+        found: list[bytes] = []
         for key in keys:
             whole = request()
             whole.update(key + rest)
             first = inner()
-            first.update(whole.hexdigest().encode())
+            first.update(hexlify(whole.digest()))
             second = outer()
             second.update(first.digest())
-            found.append(second.hexdigest())
+            found.append(second.digest())
         return found
+
+
+def _hex_texts(digests: list[bytes]) -> pa.Array:
+    """SHA-256 digests as texts, all made at once."""
+    text = hexlify(b"".join(digests))
+    offsets = np.arange(len(digests) + 1, dtype=np.int32) * _BLOCK
+    return pa.StringArray.from_buffers(len(digests), pa.py_buffer(offsets), pa.py_buffer(text))
 
 
 def quoted_keys(keys: pa.Array) -> pa.Array:
