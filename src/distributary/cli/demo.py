@@ -55,7 +55,7 @@ def demo(folder: Path | None, port: int | None) -> None:
         lake = _make_lake(console, place / "lake")
         _show_orders(console, lake)
         if importlib.util.find_spec("granian") is None:
-            console.print("The server is not installed: pip install 'distributary[server]'")
+            print_step(console, "no server is installed", "pip install 'distributary[server]'")
         else:
             _share(console, place, lake, port)
         if not _leaves():
@@ -178,9 +178,9 @@ def _show_next_steps(console: Console, url: str, profile: Path, orders: Path) ->
         console,
         f"The server runs at {url}; stop it with Ctrl-C. In another terminal:",
         (
-            f"distributary ls {profile}",
+            f"distributary ls --all --profile {profile}",
             f"distributary head {profile}#sales.default.orders --where \"country = 'FR'\" -o json",
-            f"distributary changes {profile}#sales.default.orders --since 4",
+            f"distributary changes {profile}#sales.default.orders --from 4",
             f'python -c "import distributary.client as c; '
             f"print(c.load_as_pandas('{profile}#sales.default.revenue'))\"",
             f"distributary table history {orders}",

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 def print_step(console: Console, title: str, text: str) -> None:
     """Say what comes now."""
-    console.print(f"\n[bold]{title}[/]: {text}", soft_wrap=True)
+    from rich.markup import escape
+
+    console.print(f"\n[bold]{escape(title)}[/]: {escape(text)}", soft_wrap=True)
 
 
 def print_rows(console: Console, rows: pa.Table) -> None:

@@ -43,9 +43,7 @@ class DemoServer:
 
     def set_up(self, lake: Path, port: int | None) -> None:
         """Make the catalog, the shares and the recipients, with the commands that a provider would use."""
-        print_step(
-            self._console, "a sharing server", "two shares, two recipients; one sees one country"
-        )
+        print_step(self._console, "a sharing server", "two shares, two recipients; one sees one country")
         self.port = port or _free_port()
         self._run("init", str(self._place))
         self._run_here("config", "set", "port", str(self.port))

@@ -51,6 +51,7 @@ def make_sample_table(path: Path) -> SampleTable:
         SCHEMA,
         partition_by=["country"],
         name="orders",
+        properties={"delta.enableChangeDataFeed": "true"},
         description="Orders of a small shop, made by `distributary demo`",
     )
     date_commit(path, 0)
