@@ -181,6 +181,11 @@ class ScriptedServer:
                 return self.changes(table, asked.parameters)
         return Reply(404, lines({"errorCode": "RESOURCE_DOES_NOT_EXIST", "message": "nothing here"}))
 
+    def all_tables(self) -> Reply:
+        """Every table of the folder."""
+        found = [root.parent.name for root in sorted(self.folder.glob("*/_delta_log"))]
+        return Reply(body=lines({"items": [{"name": name, "schema": "c", "share": "s"} for name in found]}))
+
     def table_reply(self, version: int, body: list[dict], end: dict | None = None) -> Reply:
         capabilities = f"responseformat={self.format}"
         if self.end_line:

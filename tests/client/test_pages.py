@@ -1,0 +1,48 @@
+"""The pages about the client: their examples run against a server."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from scripted_server import ScriptedServer
+
+from distributary.cli.sample_table import make_sample_table
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+EXAMPLES = [
+    pytest.param(code, id=f"{page.stem}-{number}")
+    for page in sorted((DOCS / "client").glob("*.md"))
+    for number, code in enumerate(BLOCK.findall(page.read_text()))
+]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """A folder with a table of orders."""
+    folder = tmp_path_factory.mktemp("shop")
+    make_sample_table(folder / "orders")
+    return folder
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_example_runs(code, shop, tmp_path, monkeypatch):
+    server = ScriptedServer(shop)
+    server.script = lambda asked: server.all_tables() if asked.path.endswith("/all-tables") else None
+    monkeypatch.chdir(tmp_path)
+    profile = tmp_path / "acme.share"
+    profile.write_text(json.dumps(server.profile))
+    profile.chmod(0o600)
+    try:
+        exec(compile(code, "example", "exec"), {"__name__": "example"})
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "client").glob("*.md")), ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
