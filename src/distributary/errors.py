@@ -20,9 +20,11 @@ version, path), and what to do.
     │   ├── StorageUnreachableError    no answer: network, DNS, time-out
     │   ├── EntryUnconfirmedError      a create-once write was sent, and its outcome is not known
     │   ├── UnsafeStorageError         the store cannot create an object exactly once
-    │   └── PathOutsideTableError      a log path that leaves the table's roots
+    │   ├── PathOutsideTableError      a log path that leaves the table's roots
+    │   └── NoTemporaryCredentialsError  see distributary.storage.temporary_credentials
     ├── MissingExtraError            an optional dependency is not installed
     ├── DeltaError                   see distributary.delta.errors
+    ├── SharingError                 see distributary.sharing.error_response
     └── SparkError                   see distributary.spark.errors
 """
 
