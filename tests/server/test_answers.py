@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -43,8 +44,8 @@ def test_every_byte_is_sent_once(sizes):
     dice = random.Random(2)
     slow = [lambda: 0.0, lambda: dice.choice([0.0, 0.0, 0.0, 0.12])]
     for pace in slow:
-        released = []
-        answer = StreamedAnswer(200, (), iter(pieces), THREADS, release=lambda: released.append(1))
+        released: list[int] = []
+        answer = StreamedAnswer(200, (), iter(pieces), THREADS, release=partial(released.append, 1))
         delivery, got = sent(answer, pace=pace)
         assert got == data
         assert (delivery.complete, delivery.sent, released) == (True, len(data), [1])

@@ -33,7 +33,9 @@ KEYS = Keys()
 def signed(path: str, ticket: FileTicket = TICKET) -> str:
     urls, expires = TicketSigner(KEYS, "https://share.example", ticket).sign(pa.array([path]))
     assert expires == ticket.expires
-    return urls[0].as_py().removeprefix("https://share.example/files/")
+    path, _, query = urls[0].as_py().removeprefix("https://share.example/files/").partition("?")
+    assert query == "sp=r"
+    return path
 
 
 def opened(url: str, now: float = NOW) -> tuple[FileTicket, str] | None:

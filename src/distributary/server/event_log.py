@@ -24,10 +24,12 @@ _INFO: Final = 1
 _encode = msgspec.json.Encoder().encode
 
 
-class RequestLine(msgspec.Struct, omit_defaults=True):
+class RequestLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What is logged of one request; a value rather than a dictionary, since there are so many."""
 
     time: str
+    level: str = ""
+    event: str = ""
     request_id: str
     method: str
     route: str
@@ -35,8 +37,6 @@ class RequestLine(msgspec.Struct, omit_defaults=True):
     ms: float
     bytes: int
     address: str
-    level: str = ""
-    event: str = ""
     recipient: str | None = None
     user_agent: str | None = None
     complete: bool | None = None

@@ -1,10 +1,12 @@
 """Signed file tickets: URLs by which a recipient reads one file of a table that lies on a local disk.
 
-A ticket is the path `/files/<head>/<file>.<mac>/<name>`. The head names the key, the recipient, the shared
+A ticket is the URL `/files/<head>/<file>.<mac>/<name>?sp=r`. The head names the key, the recipient, the shared
 table, the policy and the expiry; the file is the path within the table in base64; the MAC (HMAC-SHA-256
 under a key for this purpose) covers both. The name at the end is for people and for readers that look at
 the suffix: it must be the file's own. Nothing of the request's path is ever joined to a directory before
-the MAC is found right.
+the MAC is found right. The query says nothing here (`sp=r`, "permission: read", as in Azure's signatures):
+delta-kernel, on which clients rest, takes a URL for a signed one by such keys only, and would look for the
+path on its own disk otherwise.
 
 A ticket alone opens nothing: each request checks the recipient and the grant again (DESIGN, Signed file
 tickets), and the policy's digest in the head ends tickets when what is shared of the table changes.
@@ -35,6 +37,7 @@ _MAC_BYTES = 18  # 24 letters of base64 exactly: no letter has bits that do not 
 _HEAD = re.compile(r"([A-Za-z0-9_-]{1,64})\.([A-Za-z0-9_-]{1,1024})")
 _FILE = re.compile(r"([A-Za-z0-9_-]{1,6000})\.([A-Za-z0-9_-]{24})")
 _LOG_DIRECTORY = "_delta_log"
+_QUERY = "?sp=r"
 
 
 class FileTicket(msgspec.Struct, frozen=True, array_like=True):
@@ -89,7 +92,7 @@ def _signed(mac: hmac.HMAC, path: str) -> str:
     file = _base64(path.encode())
     copy = mac.copy()
     copy.update(file.encode("ascii"))
-    return f"{file}.{_base64(copy.digest()[:_MAC_BYTES])}/{quote(_name(path), safe='')}"
+    return f"{file}.{_base64(copy.digest()[:_MAC_BYTES])}/{quote(_name(path), safe='')}{_QUERY}"
 
 
 def verified_ticket(

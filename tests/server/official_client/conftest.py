@@ -24,14 +24,15 @@ class OfficialClient:
 
     def __init__(self, python: Path, log: Path, **environment: str) -> None:
         script = Path(__file__).parent / "client_process.py"
-        self._process = subprocess.Popen(
-            [str(python), "-W", "ignore", str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log.open("wb"),
-            env={**os.environ, **environment},
-            text=True,
-        )
+        with log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [str(python), "-W", "ignore", str(script)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **environment},
+                text=True,
+            )
 
     def call(self, name: str, *arguments: Any, **options: Any) -> Any:
         assert self._process.stdin is not None
