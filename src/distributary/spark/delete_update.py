@@ -31,6 +31,7 @@ from distributary.spark.change_writer import ChangeClock, ChangeWriter, with_typ
 from distributary.spark.changed_table import ChangedTable, StorageOptions
 from distributary.spark.resolved_columns import check_usable, resolve
 from distributary.spark.row_changes import ChangeMetrics, FileChanges, mark_deleted, removed
+from distributary.spark.row_identity import check_rows_may_move
 from distributary.spark.touched_files import Search, search
 from distributary.spark.write_rules import apply_rules
 
@@ -61,6 +62,7 @@ def delete(
     with ChangeWriter(table) as writer:
         writer.keep(_taken_out(table, found))
         if touched.rows and not table.uses_deletion_vectors:
+            check_rows_may_move(table.snapshot, "rewriting files")
             writer.write(touched.partial.rows().filter(~found.holds), touched.num_copied)
         if touched.rows and table.keeps_changes:
             writer.write_changes(with_type(found.changed_rows(), "delete"), touched.num_rows)
@@ -85,6 +87,7 @@ def update(
     clock = ChangeClock()
     table = ChangedTable.open(spark, path, alias=alias, storage_options=storage_options, on_phase=on_phase)
     table.refuse_append_only("UPDATE")
+    check_rows_may_move(table.snapshot, "UPDATE")
     _updated(table, table.only(()).rows(), set)
     found = search(table, condition, "UPDATE")
     clock.scanned()

@@ -36,6 +36,7 @@ from distributary.spark.merge_plan import MergePlan, refuse_mixed_computing
 from distributary.spark.merge_rows import MergeRows, inserted_rows, unmatched_source
 from distributary.spark.merge_source import held_source
 from distributary.spark.row_changes import ChangeMetrics, FileChanges, mark_deleted, removed
+from distributary.spark.row_identity import check_rows_may_move
 from distributary.spark.touched_files import TouchedFiles
 from distributary.spark.touched_rows import TouchedRows
 from distributary.spark.write_rules import apply_rules
@@ -64,6 +65,7 @@ def execute_merge(
     inserts_only = all(clause.kind == NOT_MATCHED for clause in clauses)
     if not inserts_only:
         table.refuse_append_only("MERGE")
+        check_rows_may_move(table.snapshot, "MERGE")
     with held_source(source) as held:
         plan = MergePlan.of(table, held, condition, clauses, grow=schema_evolution)
         refuse_mixed_computing(plan.rules, computed_names(plan.write))

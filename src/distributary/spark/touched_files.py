@@ -70,13 +70,18 @@ class Search:
 
     def changed_rows(self) -> DataFrame:
         """The touched rows as they are."""
-        return self.files.rows().filter(self.holds)
+        return satisfying(self.files.rows(), self.condition)
 
     @property
     def files(self) -> ChangedTable:
         """The files that are touched, whole or in part."""
         whole, partial = self.touched.whole.files.blocks, self.touched.partial.files.blocks
         return self.table.with_files((*whole, *partial))
+
+
+def satisfying(rows: DataFrame, condition: Column | str | None) -> DataFrame:
+    """The rows for which a condition is true; it stands alone, so that Spark can push it into the scan."""
+    return rows if condition is None else rows.filter(condition)
 
 
 def holds(condition: Column | str | None) -> Column:
@@ -91,17 +96,16 @@ def search(table: ChangedTable, condition: Column | str | None, what: str) -> Se
     """Find the rows that satisfy a condition (all without one)."""
     if condition is None:
         return Search(table, TouchedFiles.all_of(table), ReadSet(whole_table=True), "true")
-    rows = table.only(()).rows()
-    resolved = resolve_condition(rows, condition, what)
+    bare = table.only(()).rows()
+    resolved = resolve_condition(bare, condition, what)
     state = table.snapshot
     predicate = understood(table.spark, state.schema, resolved.sql, table.alias)
-    if _names(rows, resolved) <= set(state.metadata.partitioning):
+    if _names(bare, resolved) <= set(state.metadata.partitioning):
         found = table.only(_satisfying(table, condition))
         return Search(table, TouchedFiles.all_of(found), read_set(found, predicate), resolved.sql)
     candidates = table.narrowed(predicate)
-    touched = collect_touched(
-        candidates.rows(positions=True).filter(holds(condition)).select(FILE_ORDINAL, ROW_INDEX)
-    )
+    rows = satisfying(candidates.rows(positions=True), condition)
+    touched = collect_touched(rows.select(FILE_ORDINAL, ROW_INDEX))
     files = TouchedFiles.of(candidates, touched)
     return Search(table, files, read_set(candidates, predicate), resolved.sql, condition)
 
@@ -122,5 +126,5 @@ def _satisfying(table: ChangedTable, condition: Column | str) -> Sequence[int]:
     """The files whose partition values satisfy a condition, decided by Spark on these values alone."""
     if not table.files.num_files:
         return []
-    found = table.partitions().filter(holds(condition)).select(FILE_ORDINAL).toArrow()
+    found = satisfying(table.partitions(), condition).select(FILE_ORDINAL).toArrow()
     return sorted(found.column(0).to_pylist())
