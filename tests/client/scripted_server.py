@@ -33,6 +33,7 @@ class Asked:
     parameters: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    port: int = 0
 
     @property
     def json(self) -> dict:
@@ -123,6 +124,7 @@ class ScriptedServer:
             dict(parse_qsl(parts.query)),
             {name.lower(): value for name, value in handler.headers.items()},
             handler.rfile.read(length),
+            handler.client_address[1],
         )
         self.asked.append(asked)
         reply = self.script(asked) or self.answer(asked)

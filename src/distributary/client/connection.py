@@ -82,14 +82,19 @@ class Origin(msgspec.Struct, frozen=True):
     @property
     def is_loopback(self) -> bool:
         """Whether it is this machine, by its name or literal address."""
-        if self.host == "localhost" or self.host.endswith(".localhost"):
-            return True
-        address = _literal(self.host)
-        return address is not None and address.is_loopback
+        return _is_loopback(self.host)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    address = _literal(host)
+    return address is not None and address.is_loopback
 
 
 @functools.lru_cache(maxsize=1024)

@@ -128,6 +128,9 @@ class FileConnections:
             cut = True
         except (ConnectionError, ssl.SSLError):
             cut = True
+        if response.length == 0:
+            # It knows that nothing is left only when told so; then the connection can be used again.
+            response.close()
         data = b"".join(parts)
         cut = cut or (expected is not None and len(data) < min(expected, most))
         headers = response.headers
