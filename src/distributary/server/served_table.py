@@ -23,6 +23,7 @@ from distributary.delta.log.history import Timeline, timeline
 from distributary.delta.log.snapshot import Snapshot
 from distributary.delta.scan.kept_bounds import KeptBounds, KeptRows, kept_rows
 from distributary.delta.scan.table_scan import bound_predicate
+from distributary.delta.schema.arrow_schema import arrow_schema
 from distributary.delta.schema.column_mapping import physical_name
 from distributary.delta.schema.data_types import StructType
 from distributary.errors import DistributaryError
@@ -51,6 +52,11 @@ class SnapshotFiles:
     def bounds(self) -> KeptBounds:
         """Partition values and statistics as typed columns."""
         return KeptBounds(self.snapshot)
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The table's columns as predicates see them."""
+        return arrow_schema(self.snapshot.schema)
 
     @cached_property
     def positions(self) -> Indices:

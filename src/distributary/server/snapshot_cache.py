@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from distributary.delta.errors import CorruptCheckpointError
 from distributary.delta.log.snapshot import Snapshot, load_snapshot, refresh, without_checkpoint
+from distributary.errors import DistributaryError
 from distributary.server.rendered_cache import RenderedCache
 from distributary.server.served_table import ServedTable, SnapshotFiles
 from distributary.server.table_errors import as_sharing_errors
@@ -51,6 +52,8 @@ class CachedTable:
         self._lock = Lock()
         self._latest: SnapshotFiles | None = None
         self._looked = -1.0
+        self._failed: tuple[float, DistributaryError] | None = None
+        self._older_lock = Lock()
         self._older: OrderedDict[int, SnapshotFiles] = OrderedDict()
 
     def latest(self) -> SnapshotFiles:
@@ -62,10 +65,9 @@ class CachedTable:
         with self._lock:
             if self._latest is not None and self._looked >= came:
                 return self._latest
-            began = time.monotonic()
-            found = self._refreshed(self._latest)
-            self._latest, self._looked = found, began
-            return found
+            if self._failed is not None and self._failed[0] >= came:
+                raise self._failed[1]
+            return self._look()
 
     def at(self, version: int) -> SnapshotFiles:
         """The snapshot of a version that is not newer than the latest one."""
@@ -76,7 +78,7 @@ class CachedTable:
             raise InvalidParameterError(
                 f"There is no version {version} yet: the latest is {latest.snapshot.version}."
             )
-        with self._lock:
+        with self._older_lock:
             found = self._older.get(version)
             if found is None:
                 found = SnapshotFiles(self.store, load_snapshot(self.store, version), self._cache)
@@ -89,11 +91,23 @@ class CachedTable:
     def mend(self, error: CorruptCheckpointError) -> None:
         """Go on without a checkpoint that proved unreadable while its columns were used."""
         _log.warning("%s: going on without it", error)
-        with self._lock:
+        with self._older_lock:
             self._older.clear()
+        with self._lock:
             if self._latest is not None:
                 snapshot = without_checkpoint(self.store, self._latest.snapshot)
                 self._latest = SnapshotFiles(self.store, snapshot, self._cache)
+
+    def _look(self) -> SnapshotFiles:
+        """Look for the latest version, for everybody who waits for it."""
+        began = time.monotonic()
+        try:
+            found = self._refreshed(self._latest)
+        except DistributaryError as error:
+            self._failed = (began, error)
+            raise
+        self._latest, self._looked, self._failed = found, began, None
+        return found
 
     def _refreshed(self, known: SnapshotFiles | None) -> SnapshotFiles:
         if known is None:
@@ -101,10 +115,14 @@ class CachedTable:
         snapshot = refresh(self.store, known.snapshot)
         if snapshot is known.snapshot:
             return known
-        if snapshot.metadata.id != known.snapshot.metadata.id or snapshot.version < known.snapshot.version:
-            self._older.clear()
-        else:
-            self._older[known.snapshot.version] = known
+        with self._older_lock:
+            if (
+                snapshot.metadata.id != known.snapshot.metadata.id
+                or snapshot.version < known.snapshot.version
+            ):
+                self._older.clear()
+            else:
+                self._older[known.snapshot.version] = known
         return self._usable(snapshot)
 
     def _usable(self, snapshot: Snapshot) -> SnapshotFiles:

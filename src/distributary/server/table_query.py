@@ -149,7 +149,7 @@ def _page(table: ServedTable, request: QueryRequest, start: int) -> _Page:
 
 def _selected(table: ServedTable, request: QueryRequest) -> Indices:
     """The files that a query asks for; in the order of their paths where it is paged."""
-    hints = usable_hints(request, table.schema)
+    hints = usable_hints(request, table.files.columns, table.snapshot.files.num_files)
     files, exact = table.positions, hints.complete
     if hints.predicate is not None:
         decision = table.files.bounds.decide(hints.predicate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -156,3 +157,66 @@ def test_rendered_lines_hold_nothing_of_a_recipient(provider, large, tmp_path):
     data = b"".join(path.read_bytes() for path in (tmp_path / "cache").rglob("*.arrow"))
     assert b"files.example" not in data
     assert oct((tmp_path / "cache").stat().st_mode)[-3:] == "700"
+
+
+class _CountedClock:
+    """A clock that tells when it was asked so many times."""
+
+    def __init__(self, times: int, reached: threading.Event) -> None:
+        self._left = times
+        self._reached = reached
+        self._lock = threading.Lock()
+
+    def monotonic(self) -> float:
+        with self._lock:
+            self._left -= 1
+            if self._left == 0:
+                self._reached.set()
+            return time.monotonic()
+
+
+def test_a_store_that_does_not_answer_is_asked_once_for_all_who_wait(provider, orders, monkeypatch):
+    """REST-011: everybody who waited for the look gets its error; the next request looks again."""
+    from distributary.errors import StorageUnreachableError
+    from distributary.sharing.error_response import ServiceUnavailableError
+
+    calls = []
+    go = threading.Event()
+    load = snapshot_cache.load_snapshot
+    clock = _CountedClock(6, go)  # five requests have come, and one of them has begun to look
+
+    def failing(store, *given):
+        calls.append(given)
+        assert go.wait(30)
+        raise StorageUnreachableError("no answer from s3://hidden")
+
+    monkeypatch.setattr(snapshot_cache, "load_snapshot", failing)
+    monkeypatch.setattr(snapshot_cache, "time", clock)
+    policy = TablePolicy(location=str(provider.folder / "orders"))
+    cache = SnapshotCache()
+    errors = []
+
+    def ask():
+        try:
+            cache.latest(policy)
+        except ServiceUnavailableError as error:
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == 5
+    assert not any("hidden" in text for text in errors)
+    assert len(calls) <= 2
+    monkeypatch.setattr(snapshot_cache, "load_snapshot", load)
+    assert cache.latest(policy).version == 1
+
+
+def test_hints_whose_work_would_be_too_much_are_ignored(provider, large):
+    """FLT-004: thousands of comparisons over many files are not made."""
+    heavy = " OR ".join(f"id > {at}" for at in range(9_000))
+    assert len(provider.query(large, {"predicateHints": [heavy]}).files) == 25_000
+    both = {"predicateHints": [heavy, "p = '1'"]}
+    assert len(provider.query(large, both).files) == 5_001
