@@ -19,6 +19,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from distributary.spark.rule_violation import violation_in
 from distributary.spark.table_scan import FILE_ORDINAL, ROW_INDEX
 
 _BUCKET_BITS: Final = 15
@@ -80,7 +81,18 @@ def collect_touched(
         *(value.alias(name) for name, value in matches.items()),
         *(sf.count_if(condition).alias(name) for name, condition in conditions.items()),
     )
-    return _touched(gathered.drop("nothing").toArrow(), list(conditions))
+    return _touched(_collected(gathered.drop("nothing")), list(conditions))
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    """Run the job; a value that does not fit its column is raised as the engine's error."""
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        violation = violation_in(error)
+        if violation is not None:
+            raise violation from error
+        raise
 
 
 def _touched(gathered: pa.Table, counted: Sequence[str]) -> TouchedRows:
