@@ -33,13 +33,14 @@ def _objects(call: str, arguments: list) -> list:
 
 
 def main() -> None:
+    answers, sys.stdout = sys.stdout, sys.stderr  # the client prints what it thinks about
     for line in sys.stdin:
         try:
             answer = {"result": answered(json.loads(line))}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ CORPUS = {
     "mapped": "dat__column_mapping",
     "changes": "kernelrs__cdf-table-simple",
     "changed_vectors": "kernelrs__cdf-table-with-dv",
-    "partitioned": "dat__multi_partitioned",
+    "partitioned": "dat__basic_partitioned",
     "ntz": "dat__timestamp_ntz",
 }
 
