@@ -119,6 +119,8 @@ def error_headers(error: SharingError) -> list[tuple[bytes, bytes]]:
         headers.append((b"www-authenticate", _challenge(error).encode()))
     if isinstance(error, TooManyRequestsError | ServiceUnavailableError):
         headers.append((b"retry-after", str(error.retry_after).encode()))
+    if isinstance(error, PayloadTooLargeError | RequestTimeoutError):
+        headers.append((b"connection", b"close"))  # the rest of the body is never read
     if isinstance(error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(error.allowed).encode()))
     return headers

@@ -2,11 +2,11 @@
 
 A ticket is the URL `/files/<head>/<file>.<mac>/<name>?sp=r`. The head names the key, the recipient, the
 shared table, the policy and the expiry; the file is the path within the table in base64; the MAC
-(HMAC-SHA-256 under a key for this purpose) covers both. The name at the end is for people and for readers that look at
-the suffix: it must be the file's own. Nothing of the request's path is ever joined to a directory before
-the MAC is found right. The query says nothing here (`sp=r`, "permission: read", as in Azure's signatures):
-delta-kernel, on which clients rest, takes a URL for a signed one by such keys only, and would look for the
-path on its own disk otherwise.
+(HMAC-SHA-256 under a key for this purpose) covers both. The name at the end is for people and for readers
+that look at the suffix: it must be the file's own. Nothing of the request's path is ever joined to a
+directory before the MAC is found right. The query says nothing here (`sp=r`, "permission: read", as in
+Azure's signatures): delta-kernel, on which clients rest, takes a URL for a signed one by such keys only, and
+would look for the path on its own disk otherwise.
 
 A ticket alone opens nothing: each request checks the recipient and the grant again (DESIGN, Signed file
 tickets), and the policy's digest in the head ends tickets when what is shared of the table changes.

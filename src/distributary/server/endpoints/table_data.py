@@ -1,8 +1,9 @@
 """Reads of a table's data and changes, at once or asynchronously (REST-170 to REST-179, A4 to A8).
 
 The table is looked up before parameters and body are read, so that to whoever may not see it every request
-looks the same. The heavy part runs on the query threads, a piece at a time in turn, so streams of many recipients advance
-together. Each recipient has a bounded number of queries running in a worker. What was read is audited.
+looks the same. The heavy part runs on the query threads, a piece at a time in turn, so streams of many
+recipients advance together. Each recipient has a bounded number of queries running in a worker. What was
+read is audited.
 """
 
 from __future__ import annotations
