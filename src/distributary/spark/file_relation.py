@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from distributary.delta.log.active_files import FileSelection
 from distributary.delta.schema.arrow_schema import delta_schema
 from distributary.delta.schema.column_mapping import ColumnMappingMode
-from distributary.delta.schema.data_types import StructField, StructType, schema_to_json
-from distributary.delta.schema.schema_edits import rewrite_fields
+from distributary.delta.schema.data_types import DOUBLE, FLOAT, StructField, StructType, schema_to_json
+from distributary.delta.schema.schema_edits import rewrite_fields, walk_fields
 from distributary.spark.cloud_connectors import check_connector, hadoop_options
 from distributary.spark.hadoop_paths import hadoop_uri, index_paths
 from distributary.spark.index_blob import encode_columns, hand_over
@@ -118,10 +118,12 @@ def _file_index(spark: SparkSession, store: ObjectStore, files: FileList, consta
 
 
 def _file_format(spark: SparkSession, data: StructType, mode: ColumnMappingMode) -> Any:
-    if mode is ColumnMappingMode.NONE:
+    """Spark's own format, unless columns have other names in files or may hold NaN (PhysicalNames.java)."""
+    mapped = mode is not ColumnMappingMode.NONE
+    if not mapped and not any(field.data_type in (FLOAT, DOUBLE) for _, field in walk_fields(data)):
         return parquet_format(spark)
-    by_id = mode is ColumnMappingMode.ID
-    return new_instance(spark, "MappedParquetFormat", java_schema(spark, schema_to_json(data)), by_id)
+    columns = java_schema(spark, schema_to_json(data if mapped else shown_schema(data)))
+    return new_instance(spark, "MappedParquetFormat", columns, mode is ColumnMappingMode.ID)
 
 
 def _constant_field(schema: StructType, name: str, values: pa.Array) -> StructField:

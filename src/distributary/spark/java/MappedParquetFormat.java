@@ -11,7 +11,8 @@ import scala.collection.immutable.Seq;
 import scala.collection.mutable.ArrayBuffer;
 
 /**
- * Spark's Parquet format for tables whose files know columns by other names (column mapping).
+ * Spark's Parquet format for tables whose files know columns by other names (column mapping), or whose filters
+ * must not all be pushed into files (numbers that may be NaN).
  *
  * <p>Catalyst prunes and pushes by the names of the table. Only then, on the driver, are the names exchanged for
  * those of the files and the work handed to a stock ParquetFileFormat, so that executors never see this class.

@@ -5,7 +5,7 @@ import org.apache.spark.sql.sources.*;
 import org.apache.spark.sql.types.*;
 import scala.collection.Iterator;
 
-/** The names that data files have for the columns of a table, at every level of nesting. */
+/** The names that data files have for the columns of a table, at every level, and what may be asked by them. */
 public class PhysicalNames {
   private static final String NAME = "delta.columnMapping.physicalName";
   private static final String ID = "delta.columnMapping.id";
@@ -77,8 +77,11 @@ public class PhysicalNames {
   }
 
   /**
-   * A filter with the names of the files, or null where it cannot be told: Spark filters the rows anyway. A part
-   * of an AND may be left out for that reason, a part of an OR or below a NOT may not.
+   * A filter with the names of the files, or null where it must not be pushed: Spark filters the rows anyway. A
+   * part of an AND may be left out for that reason, a part of an OR or below a NOT may not.
+   *
+   * <p>Numbers that may be NaN need care. Many writers leave NaN out of the bounds of a row group, and Parquet's
+   * own filter does not reckon with that: it would drop a row group whose NaN is greater than any limit.
    */
   public Filter filter(Filter filter) {
     if (filter instanceof And) {
@@ -93,7 +96,8 @@ public class PhysicalNames {
     }
     if (filter instanceof Not) {
       Filter child = ((Not) filter).child();
-      Filter renamed = child instanceof And || child instanceof Or ? null : filter(child);
+      boolean plain = !(child instanceof And || child instanceof Or) && !mayBeNaN(child);
+      Filter renamed = plain ? filter(child) : null;
       return renamed == null ? null : new Not(renamed);
     }
     return comparison(filter);
@@ -102,7 +106,7 @@ public class PhysicalNames {
   private Filter comparison(Filter filter) {
     String[] references = filter.references();
     String name = references.length == 1 ? path(references[0]) : null;
-    if (name == null) return null;
+    if (name == null || (mayBeNaN(filter) && missesNaN(filter))) return null;
     if (filter instanceof EqualTo) return new EqualTo(name, ((EqualTo) filter).value());
     if (filter instanceof EqualNullSafe) return new EqualNullSafe(name, ((EqualNullSafe) filter).value());
     if (filter instanceof GreaterThan) return new GreaterThan(name, ((GreaterThan) filter).value());
@@ -116,6 +120,47 @@ public class PhysicalNames {
     if (filter instanceof IsNotNull) return new IsNotNull(name);
     if (filter instanceof StringStartsWith) return new StringStartsWith(name, ((StringStartsWith) filter).value());
     return null;
+  }
+
+  /** Whether a filter is over a column of floating numbers. */
+  private boolean mayBeNaN(Filter filter) {
+    String[] references = filter.references();
+    DataType type = references.length == 1 ? typeOf(references[0]) : null;
+    return type instanceof FloatType || type instanceof DoubleType;
+  }
+
+  /** Whether a comparison can be true for NaN, which no bound tells of. */
+  private static boolean missesNaN(Filter filter) {
+    if (filter instanceof EqualTo) return isNaN(((EqualTo) filter).value());
+    if (filter instanceof EqualNullSafe) return isNaN(((EqualNullSafe) filter).value());
+    if (filter instanceof In) {
+      Object[] values = ((In) filter).values();
+      boolean found = false;
+      for (int at = 0; at < values.length; at++) {
+        found = found || isNaN(values[at]);
+      }
+      return found;
+    }
+    return filter instanceof GreaterThan || filter instanceof GreaterThanOrEqual;
+  }
+
+  private static boolean isNaN(Object value) {
+    return (value instanceof Double && ((Double) value).isNaN())
+        || (value instanceof Float && ((Float) value).isNaN());
+  }
+
+  private DataType typeOf(String attribute) {
+    DataType here = table;
+    Iterator names = CatalogV2Implicits$.MODULE$.parseColumnPath(attribute).iterator();
+    while (names.hasNext()) {
+      String name = (String) names.next();
+      StructField found = here instanceof StructType ? find((StructType) here, name) : null;
+      if (found == null) {
+        return null;
+      }
+      here = found.dataType();
+    }
+    return here;
   }
 
   /** The path of a column as files have it; names are between back-ticks, so that dots may be in them. */
