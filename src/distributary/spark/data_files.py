@@ -69,6 +69,7 @@ def write_data_files(
     change: Literal[False] = False,
     data_change: bool = True,
     balanced: bool = False,
+    bounded: bool = True,
 ) -> list[Add]: ...
 
 
@@ -83,6 +84,7 @@ def write_data_files(
     change: Literal[True],
     data_change: bool = True,
     balanced: bool = False,
+    bounded: bool = True,
 ) -> list[AddCdcFile]: ...
 
 
@@ -96,17 +98,20 @@ def write_data_files(
     change: bool = False,
     data_change: bool = True,
     balanced: bool = False,
+    bounded: bool = True,
 ) -> list[Add] | list[AddCdcFile]:
     """Write rows of the table's logical columns, already checked; gives the actions that name the files.
 
     With `change` the rows have `_change_type` too and become change files. `balanced` moves rows of one
-    partition together first, so that a partitioned write makes few files of about the target size.
+    partition together first, so that a partitioned write makes few files of about the target size. Files are
+    `bounded` by the target size where there is one, unless the rows were divided by it already.
     """
     target = _target(spark, store, plan, change)
     size = target_size or target.properties.get(TARGET_FILE_SIZE)
     rows = target.rows.frame(df, target.extra)
     rows = _balanced(rows, target.rows.partition_names, size) if balanced else rows
-    files = _written(store, target, with_settings(rows, FILE_SETTINGS), _most_records(plan, size))
+    most = _most_records(plan, size) if bounded else None
+    files = _written(store, target, with_settings(rows, FILE_SETTINGS), most)
     try:
         statistics = statistics_for(spark, store, files, () if change else target.columns)
         found = _without_empty(store, list(zip(files, statistics, strict=True)))

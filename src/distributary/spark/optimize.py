@@ -211,7 +211,8 @@ def _rewritten(
                 for found in plan.bins[start : start + _BINS_A_JOB]
             ]
             rows = reduce(DataFrame.union, frames)
-            added.extend(write_data_files(spark, store, _write_plan(plan.snapshot), rows, data_change=False))
+            target = _write_plan(plan.snapshot)
+            added.extend(write_data_files(spark, store, target, rows, data_change=False, bounded=False))
         _check_same_number(plan, removed, added)
     except BaseException:
         remove_data_files(store, added)
