@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import re
 import threading
 
 import pyarrow as pa
@@ -119,6 +120,16 @@ def test_columns_of_large_files_are_read_by_ranges(server, connect, lake):
     assert sum(found.column("c03").to_pylist()[:3]) == 12
     spans = [asked.headers.get("range") for asked in server.downloads]
     assert None not in spans
+
+
+def test_the_first_rows_of_a_large_file_cost_little(server, connect, lake):
+    """A small limit reads columns from their start, in pieces."""
+    found = connect(server).table("s.c.wide").snapshot().limit(10).to_arrow()
+    assert found.num_rows == 10
+    spans = [re.fullmatch(r"bytes=(\d+)-(\d+)", asked.headers["range"]) for asked in server.downloads]
+    moved = sum(int(span[2]) - int(span[1]) + 1 for span in spans if span)
+    size = sum(path.stat().st_size for path in (lake / "wide").glob("*.parquet"))
+    assert moved < size * 0.7
 
 
 def test_connections_are_kept(server, connect):

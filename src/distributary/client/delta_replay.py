@@ -36,6 +36,8 @@ WIRE_CHANGE_COLUMNS = tuple(
     for column in CHANGE_COLUMNS
 )
 
+FIRST_ROWS = 4096
+
 _MOST_WORKERS = 16
 _BYTES_AT_ONCE = 64 << 20
 
@@ -45,17 +47,24 @@ class ReadBudget(msgspec.Struct, frozen=True):
 
     workers: int | None = None
     """Files that are read side by side; by default as many as their sizes allow."""
-    buffered_bytes: int = 128 << 20
+    buffered_bytes: int = 64 << 20
     """Rows that lie ready for whoever takes them."""
 
 
-def scan_settings(budget: ReadBudget, sizes: Sequence[int]) -> ScanSettings:
+def scan_settings(budget: ReadBudget, sizes: Sequence[int], limit: int | None = None) -> ScanSettings:
     """Many small files at once, since each waits for the network; few large ones, since each needs memory."""
     cores = max(os.cpu_count() or 1, 2)
     largest = max(sizes, default=0)
     fitting = _BYTES_AT_ONCE // max(largest, 1)
     workers = budget.workers or max(min(fitting, _MOST_WORKERS), min(cores, 4))
+    if takes_first_rows(limit):
+        return ScanSettings(workers=1, batch_rows=FIRST_ROWS)
     return ScanSettings(workers=workers, max_buffered_bytes=budget.buffered_bytes)
+
+
+def takes_first_rows(limit: int | None) -> bool:
+    """Whether so few rows are wanted that a file is better read from its start than whole."""
+    return limit is not None and limit <= FIRST_ROWS
 
 
 class SharedState:

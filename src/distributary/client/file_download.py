@@ -33,6 +33,7 @@ WHOLE_BYTES: Final = 1 << 20
 _MARGIN_MS: Final = 1000
 _TAIL_BYTES: Final = 128 * 1024
 _PART_BYTES: Final = 16 << 20
+_PIECE_BYTES: Final = 256 << 10
 _MOST_REFRESHES: Final = 3
 _MAYBE_EXPIRED: Final = (400, 401, 403, 404, 410)
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -95,9 +96,10 @@ class FileSource:
         self._whole_bytes = whole_bytes
         self.received: Callable[[int], None] = lambda _bytes: None
 
-    def access(self) -> FileAccess:
-        """What the Delta reader needs."""
-        return FileAccess(self.open_file, self.read_range, remote=self._cache is None)
+    def access(self, *, first_rows: bool = False) -> FileAccess:
+        """What the Delta reader needs; where only the first rows are wanted, columns come in pieces."""
+        piece = _PIECE_BYTES if first_rows and self._cache is None else 0
+        return FileAccess(self.open_file, self.read_range, remote=self._cache is None, piece_bytes=piece)
 
     def open_file(self, key: str, size: int) -> pa.NativeFile:
         """A file to read from; a size of 0 stands for one that is not known."""
@@ -216,8 +218,10 @@ class _Download:
             raise self._wrong("the file was replaced while it was read")
         self._etag = self._etag or reply.etag
         data = self._whole_body(reply) if reply.status == 200 else self._part(reply, start)
-        if data is not None:
-            self._got += data
+        if not self._got and len(data) == self._length:
+            # The usual case, without a copy.
+            return data
+        self._got += data
         if len(self._got) == self._length:
             return bytes(self._got)
         if len(self._got) > self._length or not reply.cut:
@@ -225,14 +229,15 @@ class _Download:
         self._pause("the connection was cut", None)
         return None
 
-    def _whole_body(self, reply: FileReply) -> bytes | None:
+    def _whole_body(self, reply: FileReply) -> bytes:
         """What an answer with the whole file adds; a server may not know ranges."""
         if not reply.cut and self._size is not None and len(reply.data) != self._size:
             more = "more than " if len(reply.data) > self._size else ""
             raise self._wrong(
                 f"it has {more}{min(len(reply.data), self._size)} bytes, and the server said {self._size}"
             )
-        return reply.data[self._offset + len(self._got) : self._offset + self._length]
+        first, last = self._offset + len(self._got), self._offset + self._length
+        return reply.data if (first, last) == (0, len(reply.data)) else reply.data[first:last]
 
     def _part(self, reply: FileReply, start: int) -> bytes:
         match = _CONTENT_RANGE.fullmatch(reply.content_range or "")

@@ -131,7 +131,8 @@ class FileConnections:
         if response.length == 0:
             # It knows that nothing is left only when told so; then the connection can be used again.
             response.close()
-        data = b"".join(parts)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
         cut = cut or (expected is not None and len(data) < min(expected, most))
         headers = response.headers
         return FileReply(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from distributary.client.delta_replay import SharedChangeScan, SharedState
+from distributary.client.delta_replay import SharedChangeScan, SharedState, takes_first_rows
 from distributary.client.read_plan import ReadPlan
 from distributary.client.session import Session
 from distributary.client.shared_rows import Moment, OpenedRead, SharedRows, limited, wire_time
@@ -59,7 +59,7 @@ class SharedChanges(SharedRows):
         scan = SharedChangeScan(
             SharedState(answer, str(self._table)),
             answer.files,
-            source.access(),
+            source.access(first_rows=takes_first_rows(self._limit)),
             columns=self._columns,
             predicate=self._predicate,
             settings=self._scan_settings(answer),

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from distributary.client.awaitable_rows import AwaitableRows
-from distributary.client.delta_replay import scan_settings
+from distributary.client.delta_replay import scan_settings, takes_first_rows
 from distributary.client.file_download import FileSource, FileUrls
 from distributary.client.progress import download_bar
 from distributary.client.read_plan import ReadPlan
@@ -121,7 +121,7 @@ class SharedRows(AwaitableRows):
 
     def _source(self, answer: TableAnswer, refresh: Callable[[], dict[str, FileUrl]]) -> FileSource:
         settings = self._session.settings
-        everything = self._columns is None and self._predicate is None
+        everything = self._columns is None and self._predicate is None and not takes_first_rows(self._limit)
         whole = max(settings.whole_bytes, _WHOLE_IF_ALL) if everything else settings.whole_bytes
         return FileSource(
             FileUrls(answer.urls, refresh),
@@ -132,7 +132,8 @@ class SharedRows(AwaitableRows):
         )
 
     def _scan_settings(self, answer: TableAnswer) -> ScanSettings:
-        return scan_settings(self._session.settings.budget, [file.action.size or 0 for file in answer.files])
+        sizes = [file.action.size or 0 for file in answer.files]
+        return scan_settings(self._session.settings.budget, sizes, self._limit)
 
     def _watched(
         self, source: FileSource, total: int, batches: Callable[[], Iterator[pa.RecordBatch]]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pyarrow.compute as pc
 
-from distributary.client.delta_replay import SharedState
+from distributary.client.delta_replay import SharedState, takes_first_rows
 from distributary.client.directory_access import open_directory
 from distributary.client.errors import AccessModeError
 from distributary.client.predicate_hints import PredicateHints, predicate_hints
@@ -98,7 +98,7 @@ class SharedSnapshot(SharedRows):
         source = self._source(answer, question.fresh_urls)
         scan = TableScan(
             SharedState(answer, str(self._table)),
-            source.access(),
+            source.access(first_rows=takes_first_rows(self._limit)),
             columns=self._columns,
             predicate=self._predicate,
             settings=self._scan_settings(answer),

@@ -71,6 +71,8 @@ class FileAccess:
     open_file: OpenFile
     read_range: ReadRange
     remote: bool = True
+    # Where only the first rows are wanted: columns are read in pieces of so many bytes, not whole.
+    piece_bytes: int = 0
 
 
 class FileReader:
@@ -135,7 +137,8 @@ class FileReader:
             source,
             metadata=metadata,
             read_dictionary=dictionaries,
-            pre_buffer=self._access.remote,
+            pre_buffer=self._access.remote and not self._access.piece_bytes,
+            buffer_size=self._access.piece_bytes,
             coerce_int96_timestamp_unit="us",
             arrow_extensions_enabled=False,
             page_checksum_verification=True,
