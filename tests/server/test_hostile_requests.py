@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
@@ -77,7 +78,6 @@ def test_slow_body_is_given_up(contents):
     """RELIABILITY C3: the body has a deadline"""
     application = InProcess(contents, limits=Limits(body_seconds=0.05))
     try:
-        import asyncio
 
         async def run() -> int:
             sent = []
@@ -106,6 +106,38 @@ def test_excess_calls_get_429_with_retry_after(contents):
         assert replies[-1].json["errorCode"] == "RESOURCE_EXHAUSTED"
         assert int(replies[-1].headers["retry-after"]) >= 1
         assert application.call("GET", "/shares", token="rival").status == 200
+    finally:
+        application.close()
+
+
+def test_answer_that_takes_too_long_to_begin_is_503_and_gives_its_place_back(contents, monkeypatch):
+    """RELIABILITY P8: request_seconds"""
+    application = InProcess(contents, limits=Limits(request_seconds=0.05, concurrent_queries=1))
+    try:
+        real = application.service.tables.version
+
+        def slow(*arguments):
+            time.sleep(0.3)
+            return real(*arguments)
+
+        monkeypatch.setattr(application.service.tables, "version", slow)
+
+        async def run() -> tuple[int, int]:
+            late = (await application.send("GET", f"{table_path('Sales.eu.Orders')}/version")).status
+            await asyncio.sleep(0.6)
+            return late, application.service.queries.running()
+
+        assert asyncio.run(run()) == (503, 0)
+    finally:
+        application.close()
+
+
+def test_pages_are_no_longer_than_the_settings_allow(contents):
+    application = InProcess(contents, limits=Limits(files_per_page=2))
+    try:
+        body = b'{"maxFiles": 5}'
+        found = application.call("POST", QUERY, body=body).lines
+        assert len([line for line in found if "file" in line]) == 2
     finally:
         application.close()
 

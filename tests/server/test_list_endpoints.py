@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sharing_world.asgi import InProcess
 from sharing_world.running import RunningServer
 
 
@@ -162,6 +163,22 @@ def test_head_of_a_list_has_headers_and_no_body(server):
     assert server.request("HEAD", "/shares").status_code == 200
     missing = server.request("HEAD", "/shares/absent")
     assert (missing.status_code, missing.content) == (404, b"")
+
+
+@pytest.mark.parametrize("prefix", ["/api/v1/delta-sharing", "/x"])
+def test_prefix_is_configurable(contents, prefix):
+    """REST-002: everything is below it, nothing of the protocol beside it; C-43: shareId is the share's"""
+    application = InProcess(contents, prefix=prefix)
+    try:
+        shares = application.call("GET", f"{prefix}/shares").json["items"]
+        tables = application.call("GET", f"{prefix}/shares/Sales/all-tables").json["items"]
+        assert {table["shareId"] for table in tables} == {
+            share["id"] for share in shares if share["name"] == "Sales"
+        }
+        assert application.call("GET", f"{prefix}x/shares").status == 404
+        assert application.call("GET", "/delta-sharing/shares").status == 404
+    finally:
+        application.close()
 
 
 def test_every_answer_has_a_request_id(server):

@@ -88,6 +88,25 @@ def test_query_gives_every_file_by_a_url_that_anyone_can_read(server):
     assert rows == len(server.contents.sample.rows_by_version[-1])
 
 
+def test_lines_have_the_fields_that_clients_rely_on(server):
+    """DM-006, RF-024, RF-025, RF-042, RF-043, C-09, C-24: strict JSON, one object a line"""
+    partitioned, plain = (lines(server.query(table)) for table in (ORDERS, "Sales.corpus.changes"))
+    for metadata in (partitioned[1]["metaData"], plain[1]["metaData"]):
+        assert json.loads(metadata["schemaString"])["type"] == "struct"
+    assert partitioned[1]["metaData"]["partitionColumns"] == ["country"]
+    assert plain[1]["metaData"]["partitionColumns"] == []
+    assert {tuple(line["file"]["partitionValues"]) for line in partitioned[2:]} == {("country",)}
+    assert all(line["file"]["partitionValues"] == {} for line in plain[2:])
+    assert all(isinstance(line["file"]["size"], int) for line in partitioned[2:] + plain[2:])
+
+
+def test_plain_snapshot_has_three_kinds_of_lines_only(server):
+    """C-02, CAP-007: what every client since the first edition reads, when nothing else is asked for"""
+    answer = server.query(ORDERS)
+    assert {next(iter(line)) for line in lines(answer)} == {"protocol", "metaData", "file"}
+    assert answer.headers["delta-sharing-capabilities"] == "responseformat=parquet"
+
+
 def test_query_without_a_body_asks_for_everything(server):
     """REST-173"""
     path = f"{table_path(ORDERS)}/query"

@@ -10,6 +10,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
+
+import msgspec
 
 from distributary.catalog.recipients import Recipient
 from distributary.catalog.shared_tables import SharedTable
@@ -34,6 +37,8 @@ from distributary.sharing.table_policy import TablePolicy
 from distributary.storage.location import parse_root
 from distributary.storage.object_store import ObjectStore, open_store
 from distributary.storage.presigned_urls import url_signer
+
+Paged = TypeVar("Paged", QueryRequest, ChangesRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +79,12 @@ class TableAnswers:
         """The files of a version, or what was added and removed since one."""
         answer = answer_query if request.starting_version is None else answer_file_actions
         signer, tokens = self._signer(asked), self.tokens(asked)
-        return answer(self._cache, asked.policy, request, wishes, signer, tokens)
+        return answer(self._cache, asked.policy, self._bounded(request), wishes, signer, tokens)
 
     def changes(self, asked: Asked, request: ChangesRequest, wishes: ClientWishes) -> QueryAnswer:
         """The change data feed between two versions."""
         signer, tokens = self._signer(asked), self.tokens(asked)
-        return answer_changes(self._cache, asked.policy, request, wishes, signer, tokens)
+        return answer_changes(self._cache, asked.policy, self._bounded(request), wishes, signer, tokens)
 
     def credentials(self, asked: Asked, location: str | None) -> QueryAnswer:
         """Credentials for reading the table's directory."""
@@ -93,6 +98,13 @@ class TableAnswers:
     def tokens(self, asked: Asked) -> BoundTokens:
         """Continuation tokens for this recipient and table only."""
         return self._tokens.bound(TokenScope(asked.recipient.id, asked.table.share_id, asked.table.id))
+
+    def _bounded(self, request: Paged) -> Paged:
+        """The request with pages no longer than the settings allow."""
+        size, most = request.page_size, self._settings.limits.files_per_page
+        if size is None or not most or size <= most:
+            return request
+        return msgspec.structs.replace(request, max_files=most)
 
     def _signer(self, asked: Asked) -> UrlSigner:
         expires = int((time.time() + self._url_lifetime.total_seconds()) * 1000)

@@ -38,7 +38,7 @@ def test_listing(official, server, profile):
 
 @pytest.mark.parametrize("use_delta_format", [None, True, False])
 def test_whole_table_in_both_formats(official, server, profile, use_delta_format):
-    """RF-067, A16-4, A16-5"""
+    """RF-003, RF-067, A16-4, A16-5: fields that the client does not know are passed over"""
     options = {} if use_delta_format is None else {"use_delta_format": use_delta_format}
     rows = official.rows(f"{profile}#{ORDERS}", **options)
     assert order_ids(rows) == expected_ids(server)

@@ -90,7 +90,7 @@ class InProcess:
         self, method: str, path: str, token: str | None, headers: Mapping[str, str], address: str
     ) -> dict[str, Any]:
         path, _, query = path.partition("?")
-        if not path.startswith("/files/") and not path.endswith("z"):
+        if path.startswith("/shares"):
             path = f"/delta-sharing{path}"
         listed = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         if token is not None:

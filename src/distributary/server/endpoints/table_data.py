@@ -25,7 +25,11 @@ from distributary.sharing.capabilities import (
     parse_capabilities,
     parse_file_id_hash,
 )
-from distributary.sharing.error_response import InvalidParameterError, SharingError
+from distributary.sharing.error_response import (
+    InvalidParameterError,
+    ServiceUnavailableError,
+    SharingError,
+)
 from distributary.sharing.query_request import (
     parse_changes_request,
     parse_poll_request,
@@ -106,22 +110,42 @@ async def answered(
         await service.audit.admit()
     service.queries.enter(asked.recipient.id)
     leave = partial(service.queries.leave, asked.recipient.id)
+    making = asyncio.get_running_loop().run_in_executor(service.query_threads, _made, service, work, leave)
     try:
-        loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(service.query_threads, _made, service, work, leave)
+        await _made_in_time(service, making)
+        answer, made = making.result()
     except BaseException as error:
-        leave()
+        making.add_done_callback(partial(_given_up, service, leave))
         _note(service, call, asked, kind, error)
         raise
-    if isinstance(answer[0], Answer):
+    if isinstance(answer, Answer):
         leave()
-    _note(service, call, asked, kind, answer[1])
-    return answer[0]
+    _note(service, call, asked, kind, made)
+    return answer
 
 
-def _made(
-    service: Service, work: Callable[[], QueryAnswer], leave: Callable[[], None]
-) -> tuple[Answer | StreamedAnswer, QueryAnswer]:
+Made = tuple[Answer | StreamedAnswer, QueryAnswer]
+
+
+async def _made_in_time(service: Service, making: asyncio.Future[Made]) -> None:
+    """Wait for an answer to begin, as long as the settings say; the work itself cannot be interrupted."""
+    seconds = service.settings.limits.request_seconds
+    done, _ = await asyncio.wait({making}, timeout=seconds or None)
+    if not done:
+        raise ServiceUnavailableError("The answer takes too long to begin. Try again soon.", retry_after=10)
+
+
+def _given_up(service: Service, leave: Callable[[], None], making: asyncio.Future[Made]) -> None:
+    """Give back what an answer holds that nobody waits for any more."""
+    if not making.cancelled() and making.exception() is None:
+        answer = making.result()[0]
+        if isinstance(answer, StreamedAnswer):
+            service.query_threads.submit(answer.release)
+            return
+    leave()
+
+
+def _made(service: Service, work: Callable[[], QueryAnswer], leave: Callable[[], None]) -> Made:
     made = work()
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in made.headers]
     headers.append((b"cache-control", b"no-store"))
