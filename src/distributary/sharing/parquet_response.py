@@ -47,7 +47,7 @@ class ParquetMetadata(_Wire, frozen=True):
     partition_columns: tuple[str, ...]
     name: str | None = None
     description: str | None = None
-    configuration: dict[str, str] | None | msgspec.UnsetType = msgspec.UNSET
+    configuration: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
     version: int | None = None
     size: int | None = None
     num_files: int | None = None
