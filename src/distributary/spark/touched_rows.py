@@ -43,11 +43,6 @@ class TouchedRows:
     matched: int
     counts: Mapping[str, int]
 
-    @property
-    def num_rows(self) -> int:
-        """How many rows are touched."""
-        return sum(len(rows) for rows in self.by_file.values())
-
 
 def collect_touched(
     frame: DataFrame,
