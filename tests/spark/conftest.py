@@ -18,6 +18,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "America/New_York",
 }
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +30,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     places = {
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder / 'derby'}",
+        # Small data, many plans: code that is compiled well costs more than it saves.
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder / 'derby'} {QUICK_START}",
     }
     made = session("tests", conf={**SETTINGS, **places})
     made.sparkContext.setLogLevel("ERROR")
