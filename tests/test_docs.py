@@ -21,6 +21,7 @@ from distributary.cli.sample_table import make_sample_table
 from distributary.errors import DistributaryError
 
 PROJECT = Path(__file__).resolve().parent.parent
+SPARK = "distributary.spark"  # such examples run in tests/spark, where there is a session
 PAGES = [
     PROJECT / "README.md",
     *sorted((PROJECT / "docs").glob("*.md")),
@@ -102,7 +103,7 @@ def blocks(language: str) -> list:
         pytest.param(text, id=f"{page.name}-{number}")
         for page in PAGES
         for number, (kind, text) in enumerate(BLOCK.findall(page.read_text()))
-        if kind == language
+        if kind == language and SPARK not in text
     ]
 
 

@@ -75,14 +75,19 @@ def test_demo_without_demo_exit_serves_until_interrupted_and_keeps_the_folder(tm
     with staying_demo(tmp_path / "sample") as (process, said):
         assert "The server runs at http://127.0.0.1:" in said
         listed = run(
-            tmp_path, *PROGRAM[:-1], "ls", "--all", "--profile", str(tmp_path / "sample" / "acme.share")
+            tmp_path,
+            *PROGRAM[:-1],
+            "ls",
+            "--all",
+            "--profile",
+            str(tmp_path / "sample" / "server" / "acme.share"),
         )
         assert "orders" in listed.stdout, listed.stderr
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
         assert process.returncode == 0
     assert "stays there" in rest
-    assert (tmp_path / "sample" / "lake" / "orders" / "_delta_log").is_dir()
+    assert (tmp_path / "sample" / "orders" / "_delta_log").is_dir()
 
 
 def test_demo_into_a_folder_in_use_is_refused(tmp_path):

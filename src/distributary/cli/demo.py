@@ -1,6 +1,6 @@
 """`distributary demo`: a small lake made by a Spark pipeline, served to recipients, read back over HTTP.
 
-Everything goes into one folder. What was read is compared with what was written, at every version, both from
+Everything goes into one folder: the tables, and `server` with the settings of the server. What was read is compared with what was written, at every version, both from
 the files and through the server, and a difference is an error. The server then runs until it is stopped; with
 DEMO_EXIT=1 it is stopped at once, and the folder is a temporary one that is removed. Where Spark is not
 installed the sample is made with Arrow; where the server is not, the demo ends with the table.
@@ -52,7 +52,7 @@ def demo(folder: Path | None, port: int | None) -> None:
     console = Console(highlight=False)
     with ExitStack() as stack:
         place = _place(folder, stack)
-        lake = _make_lake(console, place / "lake")
+        lake = _make_lake(console, place)
         _show_orders(console, lake)
         if importlib.util.find_spec("granian") is None:
             print_step(console, "no server is installed", "pip install 'distributary[server]'")
@@ -141,7 +141,7 @@ def _sorted(rows: Any) -> list[dict[str, Any]]:
 def _share(console: Console, place: Path, lake: SampleLake, port: int | None) -> None:
     from distributary.cli.demo_server import DemoServer
 
-    server = DemoServer(place, console)
+    server = DemoServer(place / "server", console)
     server.set_up(lake.folder, port)
     with server.running():
         _read_back(console, server.profile, server.local_profile, lake)
