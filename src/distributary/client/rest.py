@@ -62,6 +62,7 @@ from distributary.sharing.ndjson import QueryStatus
 from distributary.sharing.profile import Profile
 
 _MOST_REDIRECTS: Final = 5
+_MOST_WRONG: Final = 5
 _MOST_LINE_BYTES: Final = 256 * 1024 * 1024
 SLOWEST_RATE: Final = 1000
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
@@ -159,18 +160,22 @@ class RestClient:
 
     def _answered(self, request: Request, read: Callable[[httpx2.Response], Decoded]) -> Decoded:
         """Send, and read the answer; both once more where that can help and there is time left."""
-        retry = Retry(self.settings)
+        retry, wrong = Retry(self.settings), 0
         while True:
+            pause = None
             try:
                 with self._open(request) as response:
                     return read(response)
             except httpx2.TransportError as error:
-                failure, pause = self._unreachable(request, error), None
+                failure = self._unreachable(request, error)
+                # A wrong name or port stays wrong: people should not wait long to hear it.
+                wrong += isinstance(error, httpx2.ConnectError)
             except _TryAgainError as error:
                 failure, pause = error.failure, error.pause
             except IncompleteResponseError as error:
-                failure, pause = error, None
-            if not retry.wait(pause):
+                failure = error
+                wrong += 1
+            if wrong >= _MOST_WRONG or not retry.wait(pause):
                 raise failure
 
     @contextmanager
