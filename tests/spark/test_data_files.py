@@ -99,8 +99,8 @@ def test_timestamps_are_never_int96_and_the_session_keeps_its_settings(
     assert str(DeltaTable(path).snapshot().to_arrow()["d"][0].as_py()) == "1500-01-01"
 
 
-def test_retried_and_doubled_tasks_and_failing_jobs_never_reach_a_commit(tmp_path: Path) -> None:
-    """Two executors of their own: a task fails at first, one is run twice by speculation, a job fails."""
+def test_retried_tasks_are_written_once_and_a_failing_job_leaves_nothing(tmp_path: Path) -> None:
+    """Two executors of their own: a task fails at first, another takes its process down, a job fails."""
     program = Path(__file__).parent / "programs" / "unreliable_tasks.py"
     done = subprocess.run(
         [sys.executable, str(program), str(tmp_path / "t")], capture_output=True, text=True, timeout=280
@@ -108,6 +108,5 @@ def test_retried_and_doubled_tasks_and_failing_jobs_never_reach_a_commit(tmp_pat
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["retried"] == {"rows": 400, "distinct": 400, "files": 4}
-    assert result["speculated"] == {"rows": 400, "distinct": 400, "files": 4}
-    assert result["attempts"] == 2
+    assert result["died"] == {"rows": 400, "distinct": 400, "files": 4}
     assert result["failed"] == {"version": 1, "left": []}

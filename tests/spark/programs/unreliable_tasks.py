@@ -1,4 +1,4 @@
-"""Writes with tasks that fail, hang or are run twice, on executors of their own; prints what came of it.
+"""Writes with tasks that fail or die, on executors of their own; prints what came of it.
 
 usage: unreliable_tasks.py TABLE
 """
@@ -6,8 +6,8 @@ usage: unreliable_tasks.py TABLE
 from __future__ import annotations
 
 import json
+import os
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,6 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.driver.memory": "512m",
     "spark.ui.enabled": "false",
-    "spark.speculation": "true",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.multiplier": "1.2",
-    "spark.speculation.quantile": "0.5",
-    "spark.speculation.minTaskRuntime": "100ms",
 }
 
 
@@ -42,20 +37,13 @@ def fails_at_first(batches: Iterable[Any]) -> Iterator[Any]:
         raise RuntimeError("a task that fails at first")
 
 
-def hangs_at_first(marks: str) -> Any:
-    """A task whose first attempt goes on only when Spark has started another, so that both finish."""
-
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
+def dies_at_first(batches: Iterable[Any]) -> Iterator[Any]:
+    """Takes its whole process down after some rows, unless it is a second attempt."""
+    for batch in batches:
+        yield batch
         context = TaskContext.get()
-        if context is not None and context.partitionId() == 3:
-            number = context.attemptNumber()
-            (Path(marks) / f"attempt-{number}").touch()
-            deadline = time.monotonic() + 150
-            while number == 0 and not (Path(marks) / "attempt-1").exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
-        yield from batches
-
-    return run
+        if context is not None and context.partitionId() == 3 and context.attemptNumber() == 0:
+            os._exit(1)
 
 
 def always_fails(batches: Iterable[Any]) -> Iterator[Any]:
@@ -82,11 +70,8 @@ def main() -> None:
     result: dict[str, Any] = {}
     write_table(rows(spark, 0, fails_at_first), path)
     result["retried"] = content(path, 0)
-    marks = Path(f"{path}-marks")
-    marks.mkdir()
-    write_table(rows(spark, 400, hangs_at_first(str(marks))), path)
-    result["attempts"] = len(list(marks.iterdir()))
-    result["speculated"] = content(path, 400)
+    write_table(rows(spark, 400, dies_at_first), path)
+    result["died"] = content(path, 400)
     before = set(Path(path).rglob("*"))
     try:
         write_table(rows(spark, 800, always_fails), path)
