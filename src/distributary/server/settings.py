@@ -66,7 +66,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     slowest_rate: Annotated[Count, _about("Slowest rate of a reader, in bytes a second.")] = 1024
     files_per_page: Annotated[Count, _about("Most files in one page of a paged query.")] = 10_000
     versions_per_request: Annotated[
-        Count, _about("Most table versions that one request for changes reads.")
+        Count, _about("Most table versions that one request for changes reads; 0 is no limit.")
     ] = 10_000
 
 

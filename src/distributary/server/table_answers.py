@@ -77,14 +77,20 @@ class TableAnswers:
 
     def query(self, asked: Asked, request: QueryRequest, wishes: ClientWishes) -> QueryAnswer:
         """The files of a version, or what was added and removed since one."""
-        answer = answer_query if request.starting_version is None else answer_file_actions
         signer, tokens = self._signer(asked), self.tokens(asked)
-        return answer(self._cache, asked.policy, self._bounded(request), wishes, signer, tokens)
+        request = self._bounded(request)
+        if request.starting_version is None:
+            return answer_query(self._cache, asked.policy, request, wishes, signer, tokens)
+        most = self._settings.limits.versions_per_request
+        return answer_file_actions(
+            self._cache, asked.policy, request, wishes, signer, tokens, most_versions=most
+        )
 
     def changes(self, asked: Asked, request: ChangesRequest, wishes: ClientWishes) -> QueryAnswer:
         """The change data feed between two versions."""
         signer, tokens = self._signer(asked), self.tokens(asked)
-        return answer_changes(self._cache, asked.policy, self._bounded(request), wishes, signer, tokens)
+        request, most = self._bounded(request), self._settings.limits.versions_per_request
+        return answer_changes(self._cache, asked.policy, request, wishes, signer, tokens, most_versions=most)
 
     def credentials(self, asked: Asked, location: str | None) -> QueryAnswer:
         """Credentials for reading the table's directory."""

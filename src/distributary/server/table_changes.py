@@ -70,6 +70,8 @@ def answer_file_actions(
     wishes: ClientWishes,
     signer: UrlSigner,
     tokens: Tokens,
+    *,
+    most_versions: int = 0,
 ) -> QueryAnswer:
     """The answer to a query with a starting version: the files added and removed since."""
     require_url_access(policy)
@@ -78,6 +80,7 @@ def answer_file_actions(
     def answer() -> QueryAnswer:
         latest = cache.latest(policy)
         cursor = _page_cursor(request, latest, wishes, tokens) or _query_cursor(request, latest)
+        _check_span(cursor, most_versions)
         wanted = _Wanted(CommitFiles.of_actions, True, request.include_historical_protocol, True)
         return _Answer(cache, latest, request, wishes, signer, tokens, cursor, wanted).answer()
 
@@ -91,6 +94,8 @@ def answer_changes(
     wishes: ClientWishes,
     signer: UrlSigner,
     tokens: Tokens,
+    *,
+    most_versions: int = 0,
 ) -> QueryAnswer:
     """The answer to a request for changes."""
     require_url_access(policy)
@@ -100,6 +105,7 @@ def answer_changes(
     def answer() -> QueryAnswer:
         latest = cache.latest(policy)
         cursor = _page_cursor(request, latest, wishes, tokens) or _changes_cursor(request, latest)
+        _check_span(cursor, most_versions)
         historical = request.include_historical_metadata
         protocols = request.include_historical_protocol
         wanted = _Wanted(CommitFiles.of_changes, historical, protocols, historical)
@@ -133,6 +139,16 @@ def _changes_cursor(request: ChangesRequest, latest: ServedTable) -> _Cursor:
     if end < start:
         raise InvalidParameterError(f"The changes would end at version {end}, before they start at {start}.")
     return _Cursor(start, end, latest.version, start)
+
+
+def _check_span(cursor: _Cursor, most: int) -> None:
+    """Refuse a request for more versions than the settings allow; 0 is no limit."""
+    asked = cursor.end - cursor.start + 1
+    if most and asked > most:
+        raise InvalidParameterError(
+            f"The request asks for {asked} versions, and {most} are given at once. "
+            f"Ask in parts: endingVersion={cursor.start + most - 1} first."
+        )
 
 
 def _page_cursor(

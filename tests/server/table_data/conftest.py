@@ -109,11 +109,21 @@ class Provider:
             answer_query(self.cache, self.policy(table, policy), request, wishes, self.urls, self.tokens)
         )
 
-    def changes(self, table, parameters, capabilities=None, file_ids=None, **policy) -> Answered:
+    def changes(
+        self, table, parameters, capabilities=None, file_ids=None, most_versions=0, **policy
+    ) -> Answered:
         request = parse_changes_request({name: str(value) for name, value in parameters.items()})
         wishes = self._wishes(capabilities, file_ids)
         return _read(
-            answer_changes(self.cache, self.policy(table, policy), request, wishes, self.urls, self.tokens)
+            answer_changes(
+                self.cache,
+                self.policy(table, policy),
+                request,
+                wishes,
+                self.urls,
+                self.tokens,
+                most_versions=most_versions,
+            )
         )
 
     def metadata(self, table, parameters=None, capabilities=None, **policy) -> Answered:
