@@ -24,7 +24,7 @@ def test_appends_and_overwrites_of_partitions_end_equal(pair: Pair) -> None:
         ),
         Step(rows(0, 3), {"mode": "error"}),
         Step(rows(0, 3), {"mode": "ignore"}),
-        Step("SELECT 50L AS id", {"mode": "append"}),
+        Step("SELECT 50L AS id, 0L AS p", {"mode": "append"}),
         Step(rows(20, 24), {"mode": "overwrite"}),
     )
     pair.exchange("INSERT INTO {t} VALUES (100, 'x', 7)", "INSERT OVERWRITE {t} SELECT 1, 'y', 2")
