@@ -128,7 +128,7 @@ def test_a_changed_schema_is_a_conflict(spark: SparkSession, make_vectors: Table
 
 
 def test_writers_side_by_side_end_with_a_serialisable_history(spark: SparkSession, make: TableMaker) -> None:
-    """Two drivers raise counters, one deletes and one appends by Arrow: every committed step shows, once."""
+    """Two sessions of one driver raise counters while Arrow appends: each committed step shows once."""
     path = make([(0, 0, "counter"), (1, 0, "counter")])
 
     def raise_counter(counter: int) -> None:
