@@ -75,7 +75,7 @@ class Clock:
     def __exit__(self, *error: object) -> None:
         wall = time.perf_counter() - self._start
         cpu = cpu_seconds() + _cpu_of(self._children) - self._cpu
-        memory = peak_memory() + sum(peak_memory(child) for child in self._children)
+        memory = peak_memory() + sum(_peak_of(child) for child in self._children)
         self.measured = {"wall": wall, "cpu": cpu, "memory": memory}
 
     def add_processes(self, cpu: float, memory: int) -> None:
@@ -84,13 +84,21 @@ class Clock:
         self.measured["memory"] += memory
 
 
-def peak_memory(process: str = "self") -> int:
-    """The highest resident set of a process; `ru_maxrss` begins with that of the parent on Linux."""
+def peak_memory() -> int:
+    """The highest resident set of this process; `ru_maxrss` begins with that of the parent on Linux."""
+    return _peak_of("self") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
+
+
+def _peak_of(process: str) -> int:
+    """The highest resident set of a process; 0 where it has ended or the system does not tell."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
-    except FileNotFoundError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    except OSError:
+        return 0
+    found = status.partition("VmHWM:")[2].split()
+    return int(found[0]) * 1024 if found else 0
 
 
 def cpu_seconds() -> float:

@@ -11,7 +11,10 @@ EDITION = 2
 
 
 def table_folder(cache: Path, name: str) -> Path:
-    """The folder of a table by its name, e.g. `log-1000000`, `typed-log-1000000`, `rows-10000000`."""
+    """The folder of a table by its name, e.g. `log-1000000`, `typed-log-1000000`, `rows-10000000`.
+
+    `lake-1000000` is a folder of many tables, the largest of which has so many files.
+    """
     folder = cache / f"{name}-v{EDITION}"
     if not folder.exists():
         unfinished = cache / f"{name}-unfinished"
@@ -29,6 +32,10 @@ def _writer(name: str) -> Callable[[Path], None]:
         from fabricated_rows import write_table
 
         return lambda folder: write_table(folder, number)
+    if kind == "lake":
+        from fabricated_lake import write_lake
+
+        return lambda folder: write_lake(folder, number)
     from fabricated_log import write_log
 
     return lambda folder: write_log(folder, number, typed=kind == "typed-log")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,8 +73,9 @@ class LastingProcesses:
         """One measurement, or why there is none."""
         process = self._process(engine)
         assert process.stdin is not None
-        process.stdin.write(json.dumps([case.work, str(folder), dict(case.arguments)]) + "\n")
-        process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, which its answer tells
+            process.stdin.write(json.dumps([case.work, str(folder), dict(case.arguments)]) + "\n")
+            process.stdin.flush()
         answer = _answer(process)
         return answer["error"] if "error" in answer else Measurement(**answer)
 

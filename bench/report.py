@@ -82,8 +82,26 @@ class Section:
     repeats: int
     load: float
 
+    @property
+    def problems(self) -> list[str]:
+        """What went wrong in any of its cases."""
+        return [problem for outcome in self.outcomes for problem in outcome.problems]
 
-def page(old: str, sections: Sequence[Section], order: Sequence[str], *, quick: bool) -> str:
+
+@dataclass(frozen=True, slots=True)
+class WrittenSection:
+    """A section of a subject with figures of its own kind, which has written it itself."""
+
+    subject: str
+    text: str
+    tables: Sequence[str]
+    problems: Sequence[str]
+
+
+AnySection = Section | WrittenSection
+
+
+def page(old: str, sections: Sequence[AnySection], order: Sequence[str], *, quick: bool) -> str:
     """The whole page: subjects that did not run keep the section that they have on the old one."""
     texts = _sections(old) | {section.subject: _section(section) for section in sections}
     return (
@@ -101,7 +119,9 @@ def _sections(page: str) -> dict[str, str]:
     }
 
 
-def _section(section: Section) -> str:
+def _section(section: AnySection) -> str:
+    if isinstance(section, WrittenSection):
+        return section.text
     lines = [f"<!-- subject: {section.subject} -->", f"## {section.title}", "", section.introduction]
     lines += ["", *_circumstances(section)]
     for group, outcomes in groupby(section.outcomes, key=lambda outcome: outcome.case.group):
@@ -110,13 +130,18 @@ def _section(section: Section) -> str:
 
 
 def _circumstances(section: Section) -> list[str]:
+    return [f"{circumstances(section.versions, section.load)} Turns of each engine: {section.repeats}."]
+
+
+def circumstances(versions: Mapping[str, str], load: float) -> str:
+    """When, where and with what was measured."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    used = ", ".join(f"{name} {version}" for name, version in section.versions.items())
-    return [
+    used = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
         f"Measured {today} on {os.cpu_count()} cores, {_memory_gib()} GiB of memory, {platform.system()} "
-        f"{platform.machine()}, Python {platform.python_version()}; {used}. Turns of each engine: "
-        f"{section.repeats}. Load when the run began: {section.load:.1f}. {_disturbed(section.load)}"
-    ]
+        f"{platform.machine()}, Python {platform.python_version()}; {used}. "
+        f"Load when the run began: {load:.1f}. {_disturbed(load)}"
+    )
 
 
 def table_lines(outcomes: Sequence[Outcome], with_head: bool) -> list[str]:

@@ -20,11 +20,11 @@ from types import ModuleType
 from case import FULL, QUICK, Case, Sizes
 from data import table_folder
 from processes import FreshProcesses, LastingProcesses
-from report import Measurement, Outcome, Section, page, table_lines
+from report import AnySection, Measurement, Outcome, Section, WrittenSection, page, table_lines
 from rich.console import Console
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUBJECTS = ("read_log", "scan_rows", "write_table", "spark_tables")
+SUBJECTS = ("read_log", "scan_rows", "write_table", "spark_tables", "sharing_server")
 SPARK_PYTHON = PROJECT / ".venv-spark-peer" / "bin" / "python"
 
 console = Console(stderr=True)
@@ -34,19 +34,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks; 1 where engines disagree about a result or ours fails."""
     options = _options(arguments)
     sizes = QUICK if options.quick else FULL
-    sections: list[Section] = []
+    sections: list[AnySection] = []
     for name in SUBJECTS:
         if section := _run_subject(name, sizes, options):
             sections.append(section)
             _write(options, sections)
-    outcomes = [outcome for section in sections for outcome in section.outcomes]
-    if not outcomes:
+    if not sections:
         console.print(f"no benchmark is called {', '.join(options.only)}")
         return 2
-    return int(any(outcome.problems for outcome in outcomes))
+    return int(any(section.problems for section in sections))
 
 
-def _write(options: argparse.Namespace, sections: Sequence[Section]) -> None:
+def _write(options: argparse.Namespace, sections: Sequence[AnySection]) -> None:
     """Put what was measured so far into the page, so that an interrupted run is not lost."""
     if options.out is None:
         return
@@ -76,7 +75,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _run_subject(name: str, sizes: Sizes, options: argparse.Namespace) -> Section | None:
+def _run_subject(name: str, sizes: Sizes, options: argparse.Namespace) -> AnySection | None:
     subject = importlib.import_module(name)
     chosen = [
         case for case in subject.cases(sizes) if not options.only or {name, case.name} & {*options.only}
@@ -84,6 +83,8 @@ def _run_subject(name: str, sizes: Sizes, options: argparse.Namespace) -> Sectio
     if not chosen:
         return None
     console.print(f"\n{subject.TITLE}", style="bold")
+    if hasattr(subject, "section"):
+        return _own_section(subject, chosen, sizes, options)
     repeats, load = options.repeats or sizes.repeats, os.getloadavg()[0]
     section = Section(
         name, subject.TITLE, subject.INTRODUCTION, [], _versions(subject, options), repeats, load
@@ -95,6 +96,24 @@ def _run_subject(name: str, sizes: Sizes, options: argparse.Namespace) -> Sectio
             print("\n".join(table_lines([outcome], with_head=len(section.outcomes) == 1)), flush=True)
             for problem in outcome.problems:
                 console.print(f"{case.name}: {problem}", style="red")
+    return section
+
+
+def _own_section(
+    subject: ModuleType, chosen: Sequence[object], sizes: Sizes, options: argparse.Namespace
+) -> WrittenSection:
+    """The section of a subject that measures by itself."""
+    section: WrittenSection = subject.section(
+        chosen,
+        sizes,
+        lambda name: table_folder(options.data.absolute(), name),
+        _installed(Path(sys.executable), subject.LIBRARIES),
+        os.getloadavg()[0],
+        console.print,
+    )
+    print("\n".join(section.tables), flush=True)
+    for problem in section.problems:
+        console.print(problem, style="red")
     return section
 
 

@@ -125,7 +125,8 @@ class Distributary(Engine):
     def stream(self, rows: DataFrame, place: Path, checkpoint: Path) -> Any:
         from distributary.spark import write_stream
 
-        return write_stream(rows, str(place), checkpoint_location=str(checkpoint), available_now=True)
+        trigger = {"availableNow": True}
+        return write_stream(rows, str(place), checkpoint_location=str(checkpoint), trigger=trigger)
 
 
 class DeltaSpark(Engine):
