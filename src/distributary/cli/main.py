@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, str] = {
     "revoke": "distributary.cli.grant:revoke",
     "serve": "distributary.cli.serve:serve",
     "share": "distributary.cli.share:share",
+    "sync": "distributary.cli.sync:sync",
     "table": "distributary.cli.table:table",
     "token": "distributary.cli.token:token",
     "version": "distributary.cli.version:version",

@@ -11,6 +11,7 @@ What a server answers is told by the errors of `distributary.sharing.error_respo
     ├── UntrustedAddressError      a URL that a client must not follow, or must not show its token to
     ├── FileDownloadError          a data file could not be had, or is not what the server said
     ├── AccessModeError            the table cannot be reached in the way asked for
+    ├── SyncTargetError            a copy cannot be kept there: it is another table, or not this one's copy
     └── TokenRequestError          the token endpoint gave no token
     UnauthenticatedError
     └── TokenExpiredError          the server refused a token that has expired
@@ -62,12 +63,24 @@ class FileDownloadError(ClientError):
     code = "FILE_DOWNLOAD_FAILED"
     exit_code = 6
 
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """What the file server answered, where that is the reason."""
+
 
 class AccessModeError(ClientError):
     """The server does not offer the table in the way in which it was to be read."""
 
     code = "ACCESS_MODE_UNAVAILABLE"
     exit_code = 4
+
+
+class SyncTargetError(ClientError):
+    """What lies at the target is not a copy of this shared table, so it is left as it is."""
+
+    code = "SYNC_TARGET_MISMATCH"
+    exit_code = 5
 
 
 class TokenRequestError(ClientError):

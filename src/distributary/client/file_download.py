@@ -12,7 +12,7 @@ import http.client
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -104,7 +104,7 @@ class FileSource:
     def open_file(self, key: str, size: int) -> pa.NativeFile:
         """A file to read from; a size of 0 stands for one that is not known."""
         if self._cache is not None:
-            return pa.OSFile(str(self._cache.path(key, size, partial(self._parts, key, size))))
+            return pa.OSFile(str(self._cache.path(key, size, partial(self.parts, key, size))))
         if size and size <= self._whole_bytes:
             return pa.BufferReader(self._fetch(key, 0, size, size))
         tail = b""
@@ -116,8 +116,8 @@ class FileSource:
         """A part of a file whose size is not known (a deletion vector's)."""
         return self._fetch(key, offset, length, None)
 
-    def _parts(self, key: str, size: int):
-        """A whole file, part by part."""
+    def parts(self, key: str, size: int) -> Iterator[bytes]:
+        """A whole file, part by part; a size of 0 stands for one that is not known."""
         if not size:
             size, _ = self._end_of(key)
         for start in range(0, size, _PART_BYTES):
@@ -210,7 +210,7 @@ class _Download:
             self._refreshes += 1
             self._source.urls.renewed(self._key, url)
             return None
-        raise self._wrong(f"the file server answered {reply.status}")
+        raise self._wrong(f"the file server answered {reply.status}", reply.status)
 
     def _checked(self, reply: FileReply, start: int) -> bytes | None:
         """The range, where it is whole now; what came so far is kept where it is not."""
@@ -251,5 +251,5 @@ class _Download:
         if not self._retry.wait(asked):
             raise self._wrong(problem)
 
-    def _wrong(self, problem: str) -> FileDownloadError:
-        return FileDownloadError(f"file {self._key} cannot be downloaded: {problem}")
+    def _wrong(self, problem: str, status: int | None = None) -> FileDownloadError:
+        return FileDownloadError(f"file {self._key} cannot be downloaded: {problem}", status)

@@ -94,6 +94,14 @@ class SharedFile(msgspec.Struct, frozen=True):
     timestamp: int | None = None
 
 
+class LaterState(msgspec.Struct, frozen=True):
+    """What a later version of an answer over several versions changed: its protocol or its metadata."""
+
+    version: int | None
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+
+
 class TableInformation(msgspec.Struct, frozen=True, kw_only=True):
     """What a server tells about a table besides its Delta metadata."""
 
@@ -115,6 +123,7 @@ class TableAnswer(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
     files: list[SharedFile] = []
     urls: dict[str, FileUrl] = {}
+    later: list[LaterState] = []
     end: EndStreamAction | None = None
 
 
@@ -129,6 +138,7 @@ class AnswerReader:
         self._metadata: ParquetMetadata | DeltaMetadata | None = None
         self._files: list[SharedFile] = []
         self._urls: dict[str, FileUrl] = {}
+        self._later: list[LaterState] = []
         self._end: EndStreamAction | None = None
         self.status: QueryStatus | None = None
 
@@ -162,6 +172,7 @@ class AnswerReader:
             version=version,
             files=self._files,
             urls=self._urls,
+            later=self._later,
             end=self._end,
         )
 
@@ -190,17 +201,25 @@ class AnswerReader:
         elif line.query_status is not None:
             self.status = line.query_status
         elif line.meta_data is not None:
-            # Later ones belong to later versions; the first is the one to read by.
-            self._metadata = self._metadata or line.meta_data
+            self._take_metadata(line.meta_data)
         elif line == type(line)():
             self._end = _bare_end(data)
         else:
             return False
         return True
 
+    def _take_metadata(self, found: ParquetMetadata | DeltaMetadata) -> None:
+        """The first is the one to read by; later ones belong to later versions."""
+        if self._metadata is None:
+            self._metadata = found
+        else:
+            self._later.append(LaterState(found.version, metadata=_log_metadata(found)))
+
     def _take_delta(self, line: WireLine) -> None:
-        if line.protocol is not None:
-            self._protocol = self._protocol or line.protocol.delta_protocol
+        if line.protocol is not None and self._protocol is None:
+            self._protocol = line.protocol.delta_protocol
+        elif line.protocol is not None:
+            self._later.append(LaterState(line.protocol.version, protocol=line.protocol.delta_protocol))
         elif line.file is not None:
             self._add(*_delta_file(line.file))
 
@@ -235,6 +254,7 @@ def joined_pages(pages: Iterator[TableAnswer]) -> TableAnswer:
             raise IncompleteResponseError("the pages of an answer belong to different versions of the table")
         first.files.extend(page.files)
         first.urls.update(page.urls)
+        first.later.extend(page.later)
         last = page
     end = last.end
     if first.end is not None and end is not None and end.refresh_token is None:

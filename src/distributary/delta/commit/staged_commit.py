@@ -45,6 +45,9 @@ class StagedCommit(msgspec.Struct, frozen=True):
     read_files: frozenset[FileKey] = frozenset()
     blind_append: bool = False
     isolation: str | None = None
+    copies_files: bool = False
+    """All files are another table's, which the same protocol describes: rules for writers of rows were kept
+    where they were written."""
 
     @property
     def adds(self) -> tuple[Add, ...]:

@@ -32,7 +32,7 @@ from distributary.delta.log.actions import decode_commit
 from distributary.delta.log.history import read_commit
 from distributary.delta.log.log_path import LogFileKind, LogPath, commit_name, commit_path
 from distributary.delta.log.log_segment import LogSegment
-from distributary.delta.log.protocol_support import check_can_write
+from distributary.delta.log.protocol_support import check_can_read, check_can_write
 from distributary.delta.log.snapshot import Snapshot, refresh
 from distributary.delta.schema.data_types import parse_schema
 from distributary.delta.table_properties import TableProperties
@@ -113,7 +113,10 @@ def check_allowed(where: str, snapshot: Snapshot | None, staged: StagedCommit) -
         raise InvalidInputError(f"the first commit of {where} needs metadata and a protocol")
     schema = parse_schema(metadata.schema_string or "")
     for agreed in (protocol, snapshot.protocol) if snapshot else (protocol,):
-        check_can_write(agreed, metadata, schema, where)
+        if staged.copies_files:
+            check_can_read(agreed, where)
+        else:
+            check_can_write(agreed, metadata, schema, where)
     append_only = TableProperties.from_configuration(metadata.properties).append_only
     if append_only and any(remove.data_change for remove in staged.removes):
         raise AppendOnlyError(
