@@ -208,7 +208,7 @@ def readable(root) -> pa.Table | None:
 
 
 def test_unsupported_protocols_are_refused_with_advice(plain_server, connect):
-    """CL-006 in both formats."""
+    """CL-006, RF-004 in both formats."""
     client = connect(plain_server)
     plain_server.head_lines = lambda table, version: [{"protocol": {"minReaderVersion": 2}}]
     with pytest.raises(UnsupportedFeatureError, match="upgrade distributary"):

@@ -145,6 +145,13 @@ def verify(connection: Connection, keys: SealingKeys) -> Verification:
     return Verification(events=number - start, first=start + 1, last=number, anchored=anchor is not None)
 
 
+def has_events_before(connection: Connection, before: int) -> bool:
+    """Whether the oldest event that is still there is from before a time."""
+    oldest = select(_E.c.at).order_by(_E.c.number).limit(1)
+    found = connection.execute(oldest).scalar()
+    return found is not None and found < before
+
+
 def remove_before(connection: Connection, keys: SealingKeys, before: int) -> int:
     """Remove the events before a time and leave a sealed anchor; gives how many were removed."""
     _checked_head(connection, keys)

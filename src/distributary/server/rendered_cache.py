@@ -93,6 +93,11 @@ class RenderedRows:
         self._direct = 0
         self.num_chunks = -(-block.num_files // CHUNK_FILES)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the lines that are kept in memory."""
+        return sum(batch.nbytes for batch in [*self._memory.values()])
+
     def prefers_direct(self, num_files: int, last_chunk: int) -> bool:
         """Whether a few lines are better rendered by themselves than with all that come before them."""
         few = num_files <= _FEW_FILES and self._block.num_files > _QUICKLY_RENDERED

@@ -18,6 +18,7 @@ from distributary.catalog.recipients import Recipient
 from distributary.catalog.shared_tables import SharedTable
 from distributary.catalog.shares import Share
 from distributary.server.answers import Patience
+from distributary.server.audit_retention import AuditRetention
 from distributary.server.authentication import Authentication
 from distributary.server.continuation_tokens import ContinuationTokens, TokenKind
 from distributary.server.event_log import EventLog
@@ -51,6 +52,8 @@ class Service:
         self._set_limits()
         self.authentication = Authentication(self.database, self.catalog_threads)
         self.audit = ReadAudit(self.database, self.keys, self.log) if settings.audit.reads else None
+        days = settings.audit.retention_days
+        self.retention = AuditRetention(self.database, self.keys, self.log, days)
         self.tables = TableAnswers(settings, self.keys, self.tokens)
         self.jobs = QueryJobs(self.database, self.tables, self.query_threads, self.log, settings)
         self._lists: RecentAnswers[tuple[str, str, bytes], bytes] = RecentAnswers(self.catalog_threads)
@@ -74,6 +77,7 @@ class Service:
     async def start(self) -> None:
         """Begin what runs beside requests."""
         self.jobs.start()
+        self.retention.start()
 
     async def stop(self) -> None:
         """End what runs beside requests, and write what is still to be written."""
@@ -83,6 +87,7 @@ class Service:
     def close(self) -> None:
         """Release everything."""
         self.jobs.stop()
+        self.retention.stop()
         for threads in (self.query_threads, self.file_threads, self.catalog_threads):
             threads.shutdown(wait=False, cancel_futures=True)
         if self.audit is not None:

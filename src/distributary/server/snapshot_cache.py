@@ -3,7 +3,8 @@
 The latest version is looked for at each request by default (a few look-ups on a local disk, a listing from
 the known version on object stores), or as rarely as `staleness` seconds allow. Many requests at once share
 one look: a request waits for the look under way and uses it when it began after the request came. A few
-older versions are kept too, for time travel and for pages of a query whose table has moved on.
+older versions are kept too, for time travel and for pages of a query whose table has moved on. Tables that
+were not asked for longest are forgotten when all of them together take more memory than they may.
 
 Safe to use from many threads; everything here blocks, so none of it belongs on an event loop.
 """
@@ -20,7 +21,7 @@ from typing import TypeVar
 from distributary.delta.errors import CorruptCheckpointError
 from distributary.delta.log.snapshot import Snapshot, load_snapshot, refresh, without_checkpoint
 from distributary.errors import DistributaryError
-from distributary.server.rendered_cache import RenderedCache
+from distributary.server.rendered_cache import RenderedCache, RenderedRows
 from distributary.server.served_table import ServedTable, SnapshotFiles
 from distributary.server.table_errors import as_sharing_errors
 from distributary.sharing.error_response import InvalidParameterError
@@ -35,6 +36,10 @@ OpenStore = Callable[[TablePolicy], ObjectStore]
 
 _OLDER_VERSIONS = 2
 _POLICIES = 64
+_MEGABYTE = 1 << 20
+_WEIGH_EVERY = 1.0
+# Bounds, positions and masks that are worked out of the columns of a file's action.
+_DERIVED_BYTES = 150
 
 
 def open_policy_store(policy: TablePolicy) -> ObjectStore:
@@ -98,6 +103,20 @@ class CachedTable:
                 snapshot = without_checkpoint(self.store, self._latest.snapshot)
                 self._latest = SnapshotFiles(self.store, snapshot, self._cache)
 
+    @property
+    def nbytes(self) -> int:
+        """About how much memory the snapshots take; rows that versions share count once."""
+        with self._older_lock:
+            files = [*self._older.values()]
+        if self._latest is not None:
+            files.append(self._latest)
+        known = [one.snapshot.files for one in files if "files" in vars(one.snapshot)]
+        rows = {id(block.rows): block.rows for active in known for block in active.blocks}
+        derived = sum(active.num_files for active in known) * _DERIVED_BYTES
+        lines = [kept for held in rows.values() for kept in [*held.kept.values()]]
+        rendered = sum(kept.nbytes for kept in lines if isinstance(kept, RenderedRows))
+        return derived + rendered + sum(held.nbytes for held in rows.values())
+
     def _look(self) -> SnapshotFiles:
         """Look for the latest version, for everybody who waits for it."""
         began = time.monotonic()
@@ -145,11 +164,14 @@ class SnapshotCache:
         open_table: OpenStore = open_policy_store,
         staleness: float = 0.0,
         max_tables: int = 256,
+        max_bytes: int = 512 * _MEGABYTE,
     ) -> None:
         self._rendered = rendered or RenderedCache()
         self._open = open_table
         self._staleness = staleness
         self._max_tables = max_tables
+        self._max_bytes = max_bytes
+        self._weighed = 0.0
         self._lock = Lock()
         self._tables: OrderedDict[tuple[str, ...], CachedTable] = OrderedDict()
 
@@ -166,7 +188,21 @@ class SnapshotCache:
             self._tables.move_to_end(key)
             while len(self._tables) > self._max_tables:
                 self._tables.popitem(last=False)
+        if time.monotonic() - self._weighed >= _WEIGH_EVERY:
+            self.forget_the_oldest()
         return found
+
+    def forget_the_oldest(self) -> None:
+        """Let go of tables beyond the memory that they may take; the one asked for last always stays."""
+        self._weighed = time.monotonic()
+        with self._lock:
+            tables = [*self._tables.items()]
+        total = 0
+        for number, (key, table) in enumerate(reversed(tables)):
+            total += table.nbytes
+            if number and total > self._max_bytes:
+                with self._lock:
+                    self._tables.pop(key, None)
 
     def answering(self, policy: TablePolicy, answer: Callable[[], Result]) -> Result:
         """Make an answer, once more where a checkpoint proves unreadable; errors are the protocol's."""

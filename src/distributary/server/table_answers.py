@@ -64,7 +64,10 @@ class TableAnswers:
         self._url_lifetime = timedelta(seconds=settings.lifetimes.url_seconds)
         lines = RenderedCache(settings.cache_folder / "lines", settings.cache.bytes)
         self._cache = SnapshotCache(
-            rendered=lines, open_table=self._opened, staleness=settings.cache.staleness_seconds
+            rendered=lines,
+            open_table=self._opened,
+            staleness=settings.cache.staleness_seconds,
+            max_bytes=settings.cache.snapshot_bytes,
         )
 
     def version(self, asked: Asked, request: VersionRequest) -> QueryAnswer:

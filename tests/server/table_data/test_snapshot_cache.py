@@ -220,3 +220,21 @@ def test_hints_whose_work_would_be_too_much_are_ignored(provider, large, monkeyp
     heavy = " OR ".join(f"id > {at}" for at in range(50))
     found = provider.query(large, {"predicateHints": [heavy, "p = '1'"], "limitHint": 1})
     assert len(found.files) == 2_101
+
+
+def test_tables_beyond_the_memory_of_the_cache_are_forgotten_and_read_again(provider, large, monkeypatch):
+    """DESIGN 3: snapshots have a budget; what was not asked for longest goes first, the last one never."""
+    monkeypatch.setattr(snapshot_cache, "_WEIGH_EVERY", 0.0)
+    provider.create("orders", pa.table({"id": [1, 2]}))
+    roomy = provider.cache = SnapshotCache()
+    provider.query(large)
+    kept = roomy.table(provider.policy(large, {}))
+    provider.query("orders")
+    assert kept.nbytes > 10_500 * 100
+    assert roomy.table(provider.policy(large, {})) is kept
+    narrow = provider.cache = SnapshotCache(max_bytes=100_000)
+    first = provider.query(large)
+    held = narrow.table(provider.policy(large, {}))
+    provider.query("orders")
+    assert narrow.table(provider.policy(large, {})) is not held
+    assert files_of(provider.query(large)) == files_of(first)

@@ -270,6 +270,6 @@ def test_changed_files_that_leave_the_table_are_refused(provider, logs, path):
 
 
 def test_changes_over_more_versions_than_allowed_are_refused_with_the_way_to_ask(provider, feed):
-    with pytest.raises(InvalidParameterError, match="asks for 6 versions.*endingVersion=3 first"):
+    with pytest.raises(InvalidParameterError, match=r"asks for 6 versions.*endingVersion=3 first"):
         provider.changes(feed, {"startingVersion": 0}, most_versions=4)
     assert provider.changes(feed, {"startingVersion": 0, "endingVersion": 3}, most_versions=4).lines

@@ -67,6 +67,11 @@ class ParquetRows:
         return f"{self.path} {self._size} {self._etag} {self.num_rows}"
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of the columns that are kept in memory."""
+        return sum(column.nbytes for column in [*self._columns.values()])
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of the file, one for each kind of action."""
         return self._footer.schema
@@ -270,6 +275,11 @@ class TableRows:
         self.num_rows: int = table.num_rows
         self.kept: dict[str, Any] = {}
         """What readers worked out of these rows and keep with them."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the columns."""
+        return self._table.nbytes
 
     def has(self, action: str, leaf: Leaf) -> bool:
         """Whether the rows have this leaf: every leaf of an add but parsed statistics."""
