@@ -10,7 +10,8 @@ import pytest
 from scripted_server import ScriptedServer
 
 import distributary.client as delta_sharing
-from distributary.client.delta_sharing import InvalidTableUrlError, SparkSessionMissingError
+from distributary.client.delta_sharing import InvalidTableUrlError
+from distributary.client.spark_frame import SparkSessionMissingError
 
 OFFICIAL = {
     "get_table_metadata": ["url", "use_delta_format"],

@@ -8,16 +8,16 @@ rows are filtered by ``SharingClient(…).table(…).snapshot().where(…)``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from distributary.client.errors import ClientError
 from distributary.client.shared_snapshot import SharedSnapshot
 from distributary.client.shared_table import SharedTable
 from distributary.client.sharing_client import SharingClient
+from distributary.client.spark_frame import spark_frame
 from distributary.delta.log.actions import Format
-from distributary.errors import InvalidInputError, MissingExtraError
+from distributary.errors import InvalidInputError
 from distributary.sharing.capabilities import ResponseFormat
 from distributary.sharing.names import InvalidNameError, TableName, parse_table_name
 
@@ -27,19 +27,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame as SparkDataFrame
 
-SPARK_FORMAT = "deltaSharing"
-
 
 class InvalidTableUrlError(InvalidInputError, ValueError):
     """A text that is not ``<profile>#<share>.<schema>.<table>``."""
 
     code = "INVALID_TABLE_URL"
-
-
-class SparkSessionMissingError(ClientError):
-    """There is no Spark session to load a table in."""
-
-    code = "SPARK_SESSION_MISSING"
 
 
 class TableProtocol(msgspec.Struct, frozen=True):
@@ -111,7 +103,7 @@ def load_as_spark(url: str, version: int | None = None, timestamp: str | None = 
     """A shared table as a Spark DataFrame, by the source ``deltaSharing`` of the active session."""
     parse_url(url)
     options = {"versionAsOf": version, "timestampAsOf": timestamp}
-    return _spark_frame(url, options)
+    return spark_frame(url, options)
 
 
 def load_table_changes_as_pandas(
@@ -150,7 +142,7 @@ def load_table_changes_as_spark(
         "startingTimestamp": starting_timestamp,
         "endingTimestamp": ending_timestamp,
     }
-    return _spark_frame(url, options)
+    return spark_frame(url, options)
 
 
 def get_table_version(url: str, starting_timestamp: str | None = None) -> int:
@@ -229,20 +221,3 @@ def _snapshot(
 ) -> SharedSnapshot:
     rows = _table(client, url).hinted_snapshot(json_hint, version, timestamp)
     return rows if limit is None else rows.limit(limit)
-
-
-def _spark_frame(url: str, options: Mapping[str, Any]) -> SparkDataFrame:
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise MissingExtraError("spark", "loading a shared table in Spark") from error
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        raise SparkSessionMissingError(
-            "there is no active Spark session: make one with distributary.spark.session()"
-        )
-    reader = spark.read.format(SPARK_FORMAT)
-    for name, value in options.items():
-        if value is not None:
-            reader = reader.option(name, value)
-    return reader.load(url)

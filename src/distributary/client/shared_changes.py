@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from distributary.client.delta_replay import SharedChangeScan, SharedState, takes_first_rows
+from distributary.client.delta_replay import SharedChangeScan, SharedState, changes_schema, takes_first_rows
 from distributary.client.read_plan import ReadPlan
+from distributary.client.read_task import ChangesAsked, ReadTask, read_task
 from distributary.client.session import Session
 from distributary.client.shared_rows import Moment, OpenedRead, SharedRows, limited, wire_time
 from distributary.client.table_query import ChangesQuestion
@@ -50,6 +53,17 @@ class SharedChanges(SharedRows):
     def __init__(self, session: Session, table: TableName, range: ChangesRange) -> None:
         super().__init__(session, table)
         self._range = range
+
+    def task(self) -> ReadTask:
+        """The files that tell the changes, for other processes to read."""
+        parameters, query = self._range.parameters, self._session.settings.query
+        answer = ChangesQuestion(self._session.rest, self._table, parameters, query).ask()
+        columns = self._columns or changes_schema(SharedState(answer, str(self._table)).schema).names
+        asked = ChangesAsked(parameters)
+        return read_task(self._session, self._table, answer, asked, columns, self._predicate)
+
+    def _spark_options(self) -> dict[str, Any]:
+        return {"readChangeFeed": "true", **self._range.parameters}
 
     def _open(self) -> OpenedRead:
         settings = self._session.settings

@@ -7,7 +7,7 @@ import datetime
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +18,7 @@ from distributary.client.file_download import FileSource, FileUrls
 from distributary.client.progress import download_bar
 from distributary.client.read_plan import ReadPlan
 from distributary.client.session import Session
+from distributary.client.spark_frame import connection_options, spark_frame
 from distributary.client.table_answer import FileUrl, TableAnswer
 from distributary.delta.scan.table_scan import ScanSettings
 from distributary.errors import InvalidInputError
@@ -28,6 +29,8 @@ from distributary.sharing.names import TableName
 
 if TYPE_CHECKING:
     import polars as pl
+    from pyspark.sql import DataFrame as SparkDataFrame
+    from pyspark.sql import SparkSession
 
 Moment = str | datetime.datetime
 
@@ -101,6 +104,28 @@ class SharedRows(AwaitableRows):
     def to_lazy(self) -> pl.LazyFrame:
         """The rows as a Polars LazyFrame: columns and `head` that it needs are asked for, and no more."""
         return lazy_polars(self.arrow_schema, self._narrowed)
+
+    def to_spark(self, spark: SparkSession | None = None) -> SparkDataFrame:
+        """The rows as a Spark DataFrame, by the source ``deltaSharing`` of the (active) session.
+
+        Spark's workers download the files; nothing is read here. The session must know the source:
+        `distributary.spark.session()` makes one that does, `register(spark)` tells one of yours.
+        """
+        rest, formats = self._session.rest, self._session.settings.query.formats
+        options = {
+            **connection_options(rest.profile, rest.settings),
+            "columns": None if self._columns is None else msgspec.json.encode(self._columns).decode(),
+            "where": None if self._predicate is None else str(self._predicate),
+            "limitHint": self._limit,
+            "responseFormat": ",".join(formats),
+            **self._spark_options(),
+        }
+        frame = spark_frame(str(self._table), options, spark)
+        return frame if self._limit is None else frame.limit(self._limit)
+
+    @abstractmethod
+    def _spark_options(self) -> dict[str, Any]:
+        """Which version or changes are meant, as options of the Spark source."""
 
     def explain(self) -> ReadPlan:
         """What a read would ask and download; asks the server for the files, and downloads none."""

@@ -7,14 +7,17 @@ gets (CL-005). How bytes are reached follows the table of access modes (AM-010 t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow.compute as pc
 
 from distributary.client.delta_replay import SharedState, takes_first_rows
 from distributary.client.directory_access import open_directory
 from distributary.client.errors import AccessModeError
+from distributary.client.file_download import FileSource
 from distributary.client.predicate_hints import PredicateHints, predicate_hints
 from distributary.client.read_plan import ReadPlan
+from distributary.client.read_task import ReadTask, read_task
 from distributary.client.session import Session
 from distributary.client.shared_rows import Moment, OpenedRead, SharedRows, wire_time
 from distributary.client.table_answer import TableAnswer, TableInformation
@@ -54,16 +57,44 @@ class SharedSnapshot(SharedRows):
         if access == "dir":
             return self._open_directory(self._known().information)
         try:
-            hints = None if self._predicate is None else self._hints(self._known())
-            question, answer, hints = self._ask(hints)
+            question, answer, hints = self._asked()
         except UnsupportedOperationError:
             information = self._known().information
             if access == "url" or not _only_directory(information):
                 _check_urls(self._table, information)
                 raise
             return self._open_directory(information)
-        _check_urls(self._table, answer.information)
         return self._opened(question, answer, hints)
+
+    def task(self) -> ReadTask:
+        """The files that may hold wanted rows, for other processes to read; by signed URLs only."""
+        try:
+            question, answer, _ = self._asked()
+        except UnsupportedOperationError:
+            _check_urls(self._table, self._known().information)
+            raise
+        scan = self._scan(answer, self._source(answer, question.fresh_urls))
+        wanted = set(scan.pruned.files.column("path").to_pylist())
+        task = read_task(self._session, self._table, answer, question.pin, scan.columns, self._predicate)
+        return task.narrowed([file for file in answer.files if file.action.path in wanted])
+
+    def _spark_options(self) -> dict[str, Any]:
+        moment = None if self._timestamp is None else wire_time(self._timestamp)
+        return {"versionAsOf": self._version, "timestampAsOf": moment}
+
+    def _asked(self) -> tuple[SnapshotQuestion, TableAnswer, PredicateHints]:
+        question, answer, hints = self._ask(None if self._predicate is None else self._hints(self._known()))
+        _check_urls(self._table, answer.information)
+        return question, answer, hints
+
+    def _scan(self, answer: TableAnswer, source: FileSource) -> TableScan:
+        return TableScan(
+            SharedState(answer, str(self._table)),
+            source.access(first_rows=takes_first_rows(self._limit)),
+            columns=self._columns,
+            predicate=self._predicate,
+            settings=self._scan_settings(answer),
+        )
 
     def _ask(self, hints: PredicateHints | None) -> tuple[SnapshotQuestion, TableAnswer, PredicateHints]:
         """Ask with hints; without them where the answer's columns show that they meant others."""
@@ -96,13 +127,7 @@ class SharedSnapshot(SharedRows):
 
     def _opened(self, question: SnapshotQuestion, answer: TableAnswer, hints: PredicateHints) -> OpenedRead:
         source = self._source(answer, question.fresh_urls)
-        scan = TableScan(
-            SharedState(answer, str(self._table)),
-            source.access(first_rows=takes_first_rows(self._limit)),
-            columns=self._columns,
-            predicate=self._predicate,
-            settings=self._scan_settings(answer),
-        )
+        scan = self._scan(answer, source)
         files = scan.pruned.files
         needed = pc.sum(files.column("size")).as_py() or 0
         plan = ReadPlan(

@@ -6,18 +6,26 @@ what is wanted; nothing is asked until a frame is asked for.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
 import pyarrow as pa
 
+from distributary.client.copied_files import Received
+from distributary.client.read_task import ChangesAsked, ReadTask, read_task
 from distributary.client.session import Session
 from distributary.client.shared_changes import ChangesRange, SharedChanges
 from distributary.client.shared_rows import Moment, wire_time
 from distributary.client.shared_snapshot import SharedSnapshot
+from distributary.client.sync import SyncedVersion, SyncResult, TableSync
 from distributary.client.table_answer import TableAnswer, TableInformation
-from distributary.client.table_query import ask_metadata
+from distributary.client.table_query import ChangesQuestion, QueryBody, SnapshotQuestion, ask_metadata
 from distributary.delta.log.actions import Metadata, Protocol
 from distributary.delta.schema.arrow_schema import arrow_schema
 from distributary.delta.schema.data_types import StructType, parse_schema
 from distributary.sharing.names import TableName
+from distributary.storage.object_store import ObjectStore, open_store
 
 
 class SharedTable:
@@ -93,11 +101,73 @@ class SharedTable:
         )
         return SharedChanges(self._session, self._name, range)
 
+    def sync(
+        self,
+        path: str | Path,
+        *,
+        starting_version: int | None = None,
+        compare: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> SyncResult:
+        """Make or continue a local Delta copy of the table at a path or URI, up to the latest version.
+
+        A new copy begins with the latest version, or with `starting_version`; then each shared version is one
+        commit. With `compare` the copy is also compared with the latest version, file by file.
+        """
+        store = open_store(str(path), storage_options)
+        return self.sync_run(store).finish(starting_version, compare=compare)
+
+    def sync_versions(
+        self,
+        path: str | Path,
+        *,
+        follow: float | None = None,
+        starting_version: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Iterator[SyncedVersion]:
+        """The same, version by version as they are committed.
+
+        With `follow` it never ends: it looks for new versions every so many seconds.
+        """
+        store = open_store(str(path), storage_options)
+        while True:
+            yield from self.sync_run(store).run(starting_version)
+            if follow is None:
+                return
+            time.sleep(follow)
+
+    def sync_run(self, store: ObjectStore, received: Received | None = None) -> TableSync:
+        """One run that brings a copy up to date; `received` is told of every number of bytes."""
+        now = ask_metadata(self._session.rest, self._name, self._session.settings.query)
+        return TableSync(self._session, self._name, now.metadata.id, store, received)
+
     def known(self) -> TableAnswer:
         """Protocol and metadata as the server told them when they were first needed."""
         if self._answer is None:
             self._answer = ask_metadata(self._session.rest, self._name, self._session.settings.query)
         return self._answer
+
+    def known_at(self, version: int | None, timestamp: Moment | None) -> TableAnswer:
+        """Protocol and metadata of a version, or of a time; the latest, asked anew, without either."""
+        parameters = {} if version is None else {"version": str(version)}
+        if timestamp is not None:
+            parameters["timestamp"] = wire_time(timestamp)
+        return ask_metadata(self._session.rest, self._name, self._session.settings.query, parameters)
+
+    def file_actions(self, first: int, last: int) -> ReadTask:
+        """The files that some versions added and removed; of use to who reads on from where it was."""
+        body = QueryBody(starting_version=first, ending_version=last)
+        settings = self._session.settings.query
+        question = SnapshotQuestion(self._session.rest, self._name, body, settings)
+        return read_task(self._session, self._name, question.ask(), question.pin, ())
+
+    def change_actions(self, first: int, last: int) -> ReadTask:
+        """The files that tell the changes of some versions, with each version's own metadata."""
+        bounds = ChangesRange(starting_version=first, ending_version=last).parameters
+        parameters = {**bounds, "includeHistoricalMetadata": "true"}
+        settings = self._session.settings.query
+        answer = ChangesQuestion(self._session.rest, self._name, parameters, settings).ask()
+        return read_task(self._session, self._name, answer, ChangesAsked(parameters), ())
 
     def __repr__(self) -> str:
         return f"SharedTable({str(self._name)!r})"

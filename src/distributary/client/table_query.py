@@ -43,6 +43,9 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     limit_hint: int | None = None
     version: int | None = None
     timestamp: str | None = None
+    starting_version: int | None = None
+    ending_version: int | None = None
+    include_historical_protocol: bool = False
     max_files: int | None = None
     page_token: str | None = None
     include_refresh_token: bool = False
@@ -50,7 +53,9 @@ class QueryBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     idempotency_key: str | None = None
 
     def __repr__(self) -> str:
-        return f"QueryBody(version={self.version}, timestamp={self.timestamp!r})"
+        return (
+            f"QueryBody(version={self.version}, timestamp={self.timestamp!r}, from={self.starting_version})"
+        )
 
 
 class PollBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -84,8 +89,22 @@ def capabilities(settings: QuerySettings, access_modes: tuple[str, ...] = ("url"
     )
 
 
+class SnapshotPin(msgspec.Struct, frozen=True):
+    """What another process needs to ask for fresh URLs of the same files; the token is not shown."""
+
+    body: QueryBody
+    version: int | None
+    refresh_token: str | None
+
+    def __repr__(self) -> str:
+        return f"SnapshotPin(version={self.version})"
+
+
 class SnapshotQuestion:
-    """Asks for the files of one version, and later for fresh URLs of the same files."""
+    """Asks for the files of one version, and later for fresh URLs of the same files.
+
+    With a starting version it asks for the files that were added and removed since, version by version.
+    """
 
     def __init__(
         self,
@@ -99,13 +118,28 @@ class SnapshotQuestion:
         self._table = table
         self._settings = settings
         self._access_modes = access_modes
-        latest = body.version is None and body.timestamp is None
+        self._of_versions = body.starting_version is not None
+        latest = body.version is None and body.timestamp is None and not self._of_versions
         self._body = msgspec.structs.replace(
             body, max_files=settings.page_files, include_refresh_token=latest
         )
         self._refresh_token: str | None = None
         self._version: int | None = None
         self._lock = threading.Lock()
+
+    @property
+    def pin(self) -> SnapshotPin:
+        """What was answered, for other processes."""
+        return SnapshotPin(self._body, self._version, self._refresh_token)
+
+    @classmethod
+    def resumed(
+        cls, rest: RestClient, table: TableName, pin: SnapshotPin, settings: QuerySettings
+    ) -> SnapshotQuestion:
+        """A question that was answered elsewhere."""
+        question = cls(rest, table, pin.body, settings)
+        question._version, question._refresh_token = pin.version, pin.refresh_token
+        return question
 
     def ask(self) -> TableAnswer:
         """The answer, all pages of it."""
@@ -135,9 +169,9 @@ class SnapshotQuestion:
         replace = msgspec.structs.replace
         if self._refresh_token is not None:
             yield replace(self._body, refresh_token=self._refresh_token, include_refresh_token=True)
-        if self._version is not None:
+        if self._version is not None and not self._of_versions:
             yield replace(self._body, version=self._version, timestamp=None, include_refresh_token=False)
-        if self._body.include_refresh_token:
+        if self._body.include_refresh_token or self._of_versions:
             yield self._body
 
     def _note_token(self, answer: TableAnswer) -> None:
@@ -146,7 +180,8 @@ class SnapshotQuestion:
 
     def _asked(self, body: QueryBody) -> TableAnswer:
         answer = joined_pages(self._pages(body))
-        check_no_file_twice(answer)
+        if not self._of_versions:
+            check_no_file_twice(answer)
         return answer
 
     def _pages(self, body: QueryBody) -> Iterator[TableAnswer]:

@@ -6,7 +6,9 @@
     ├── JavaNotFoundError          no Java 17 or later, and none from PyPI either
     ├── UnsupportedSparkError      a PySpark outside the supported versions, or a session without a JVM
     ├── MissingConnectorError      the session cannot reach a cloud: Hadoop's connector is not loaded
-    └── RepeatedMatchError         several rows of a merge's source match one row of the table
+    ├── RepeatedMatchError         several rows of a merge's source match one row of the table
+    ├── ShareSchemaChangedError    the columns of a shared table are not those that a frame was loaded with
+    └── StreamSourceChangedError   a stream from a share met rows that were changed or removed
 
     InvalidInputError
     └── StatementError             the text of a statement cannot be read: line, place, what must stand there
@@ -56,3 +58,15 @@ class RepeatedMatchError(SparkError):
     """Several rows of a merge's source match one row of the table; nothing was committed."""
 
     code = "REPEATED_MATCH"
+
+
+class ShareSchemaChangedError(SparkError):
+    """A shared table has other columns than the frame or the stream that reads it."""
+
+    code = "SHARE_SCHEMA_CHANGED"
+
+
+class StreamSourceChangedError(SparkError):
+    """A stream gives rows that are added; the shared table also changed or removed some, or was replaced."""
+
+    code = "STREAM_SOURCE_CHANGED"

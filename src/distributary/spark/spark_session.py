@@ -1,8 +1,9 @@
 """A SparkSession that works out of the box, and what this package needs of one that the user brings.
 
 ``session()`` finds Java, tells Spark's workers which Python to use, sets what is sensible on one machine
-and adds what a cloud needs. ``register(spark)`` makes any session ready: it checks the version and changes
-no setting that the user made. Supported are PySpark 4.1 to 4.3.
+and adds what a cloud needs. ``register(spark)`` makes any session ready: it checks the version, makes
+format("deltaSharing") known, and lets Spark push filters into Python sources, which that format needs; it
+changes no other setting. Supported are PySpark 4.1 to 4.3.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 from distributary.spark.cloud_connectors import with_connectors
 from distributary.spark.errors import UnsupportedSparkError
 from distributary.spark.java_runtime import find_java
+from distributary.spark.share_source import register_shares
 
 # Where Spark's jars are not found: what the newest supported PySpark brings.
 _HADOOP_UNKNOWN = "3.5.0"
@@ -65,8 +67,9 @@ def session(
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make a session ready: checks its version; safe to call again."""
+    """Make a session ready: checks its version and tells it of shared tables; safe to call again."""
     check_version(spark.version)
+    register_shares(spark)
     return spark
 
 
