@@ -14,6 +14,7 @@ from distributary.delta.table import DeltaTable
 sys.path.insert(0, str(Path(__file__).parent))
 
 from scripted_server import ScriptedServer
+from sync_world import SyncWorld, sync_world
 
 import distributary.client as delta_sharing
 
@@ -74,3 +75,10 @@ def connect() -> Iterator[Connect]:
     yield connected
     for client in made:
         client.close()
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncWorld]:
+    """A server process over tables that tests make and change."""
+    with sync_world(tmp_path_factory.mktemp("sync")) as made:
+        yield made

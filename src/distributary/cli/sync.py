@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,8 +24,19 @@ if TYPE_CHECKING:
 _MAY_PASS = 6
 
 
+def _as_keyword(command: Callable[..., None]) -> Callable[..., None]:
+    """Hand on the recipient by name: the place of the copy comes first."""
+
+    @functools.wraps(command)
+    def run(recipient: Recipient, **rest: Any) -> None:
+        command(recipient=recipient, **rest)
+
+    return run
+
+
 @click.command(short_help="A local Delta copy of a shared table.")
 @recipient_options
+@_as_keyword
 @click.argument("table", metavar="SHARE.SCHEMA.TABLE")
 @table_location
 @click.option("--follow", is_flag=True, help="Go on: look for new versions until interrupted.")
@@ -43,8 +56,8 @@ _MAY_PASS = 6
 @click.option("--compare", is_flag=True, help="Compare with the latest version, file by file, when done.")
 @result_option
 def sync(
-    recipient: Recipient,
     location: TableLocation,
+    recipient: Recipient,
     table: str,
     follow: bool,
     interval: float,
@@ -84,7 +97,7 @@ def _run(
         write_result(_sentence(found), _facts(found), result)
 
 
-def _counted(tell: Tell):
+def _counted(tell: Tell) -> Callable[[int], None]:
     count = 0
 
     def received(size: int) -> None:
