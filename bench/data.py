@@ -36,6 +36,10 @@ def _writer(name: str) -> Callable[[Path], None]:
         from fabricated_lake import write_lake
 
         return lambda folder: write_lake(folder, number)
+    if kind == "shares":
+        from fabricated_shares import write_shares
+
+        return lambda folder: write_shares(folder, number)
     from fabricated_log import write_log
 
     return lambda folder: write_log(folder, number, typed=kind == "typed-log")

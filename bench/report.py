@@ -24,6 +24,7 @@ NAMES = {
     "duckdb": "DuckDB",
     "delta_spark": "delta-spark, tuned",
     "parquet": "plain Parquet",
+    "delta_sharing": "delta-sharing",
 }
 # A ratio this close to 1 is noise.
 EVEN = 1.05

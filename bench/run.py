@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 
@@ -24,7 +25,7 @@ from report import AnySection, Measurement, Outcome, Section, WrittenSection, pa
 from rich.console import Console
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUBJECTS = ("read_log", "scan_rows", "write_table", "spark_tables", "sharing_server")
+SUBJECTS = ("read_log", "scan_rows", "write_table", "spark_tables", "sharing_server", "sharing_client")
 SPARK_PYTHON = PROJECT / ".venv-spark-peer" / "bin" / "python"
 
 console = Console(stderr=True)
@@ -89,7 +90,7 @@ def _run_subject(name: str, sizes: Sizes, options: argparse.Namespace) -> AnySec
     section = Section(
         name, subject.TITLE, subject.INTRODUCTION, [], _versions(subject, options), repeats, load
     )
-    with _engines(subject, options) as engines:
+    with _surroundings(subject, chosen[0], options.data), _engines(subject, options) as engines:
         for case in chosen:
             outcome = _run_case(engines, case, repeats, options.data)
             section.outcomes.append(outcome)
@@ -115,6 +116,13 @@ def _own_section(
     for problem in section.problems:
         console.print(problem, style="red")
     return section
+
+
+def _surroundings(subject: ModuleType, case: Case, cache: Path) -> AbstractContextManager[None]:
+    """What has to run beside the engines of a subject: a server, for one."""
+    if not hasattr(subject, "surroundings"):
+        return nullcontext()
+    return subject.surroundings(table_folder(cache.absolute(), case.data))
 
 
 def _engines(subject: ModuleType, options: argparse.Namespace) -> FreshProcesses | LastingProcesses:
@@ -149,7 +157,8 @@ def _versions(subject: ModuleType, options: argparse.Namespace) -> dict[str, str
     if getattr(subject, "LASTING", False):
         theirs, python = ("pyspark",), options.spark_python if options.spark_python.exists() else None
     else:
-        theirs, python = ("deltalake", "polars", "duckdb", "duckdb-extension-delta"), options.peers_python
+        theirs = getattr(subject, "LIBRARIES", ("deltalake", "polars", "duckdb", "duckdb-extension-delta"))
+        python = options.peers_python
     found = ours | (_installed(python, theirs) if python is not None else {})
     return found | getattr(subject, "VERSIONS", {})
 

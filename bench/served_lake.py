@@ -77,13 +77,13 @@ def s3_server() -> str | None:
 
 
 @contextmanager
-def sharing_server(lake: Path, *, with_s3: bool) -> Iterator[Served]:
+def sharing_server(lake: Path, *, with_s3: bool, tables: Sequence[str] = ()) -> Iterator[Served]:
     """Our server over the tables of a lake: share `disk` as they lie, share `lake` through S3."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-server-")))
         storage = stack.enter_context(_s3(lake, folder)) if with_s3 else {}
         roots = {DISK: str(lake / "lake"), **({S3: "s3://lake"} if with_s3 else {})}
-        token = _catalog(folder, roots, storage)
+        token = _catalog(folder, roots, storage, tables)
         port = free_port()
         settings = {
             "database": str(folder / "catalog.db"),
@@ -103,7 +103,12 @@ def sharing_server(lake: Path, *, with_s3: bool) -> Iterator[Served]:
         yield Served(port, process.pid, token)
 
 
-def _catalog(folder: Path, roots: Mapping[str, str], storage: Mapping[str, Mapping[str, str]]) -> str:
+def _catalog(
+    folder: Path,
+    roots: Mapping[str, str],
+    storage: Mapping[str, Mapping[str, str]],
+    tables: Sequence[str],
+) -> str:
     from distributary.catalog.administration import Administration, initialise
     from distributary.catalog.database import Database, now_ms
     from distributary.server.key_ring import create_key_file
@@ -119,7 +124,7 @@ def _catalog(folder: Path, roots: Mapping[str, str], storage: Mapping[str, Mappi
     admin.create_recipient("bench")
     for share, root in roots.items():
         admin.create_share(share)
-        for name in (*TABLES, *(["blob"] if share == DISK else [])):
+        for name in tables or (*TABLES, *(["blob"] if share == DISK else [])):
             admin.add_table(share, "default", name, TablePolicy(location=f"{root}/{name}"))
         admin.grant(share, "bench")
     token = admin.issue_token("bench", expires_at=now_ms() + DAY).text
