@@ -13,7 +13,7 @@ from functools import cached_property
 
 from distributary.delta.log.actions import Add, CommitActions, Metadata, Protocol
 from distributary.delta.log.active_files import key_of
-from distributary.delta.log.history import read_commit
+from distributary.delta.log.history import read_commits_in_turn
 from distributary.delta.log.protocol_support import mapping_mode_of
 from distributary.delta.schema.column_mapping import ColumnMappingMode
 from distributary.delta.schema.data_types import StructType, parse_schema
@@ -105,8 +105,10 @@ class CommitRange:
 
     def _all(self) -> Iterator[tuple[CommitActions, VersionState]]:
         state = self.first
-        for version in range(self.start, self.end + 1):
-            commit = self._kept.get(version) or read_commit(self.store, version)
+        versions = range(self.start, self.end + 1)
+        read = read_commits_in_turn(self.store, [at for at in versions if at not in self._kept])
+        for version in versions:
+            commit = self._kept.get(version) or next(read)
             state = state.after(commit) if version > self.start else self.first
             yield commit, state
 

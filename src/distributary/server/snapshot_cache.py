@@ -165,12 +165,14 @@ class SnapshotCache:
         staleness: float = 0.0,
         max_tables: int = 256,
         max_bytes: int = 512 * _MEGABYTE,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rendered = rendered or RenderedCache()
         self._open = open_table
         self._staleness = staleness
         self._max_tables = max_tables
         self._max_bytes = max_bytes
+        self._now = now
         self._weighed = 0.0
         self._lock = Lock()
         self._tables: OrderedDict[tuple[str, ...], CachedTable] = OrderedDict()
@@ -188,13 +190,13 @@ class SnapshotCache:
             self._tables.move_to_end(key)
             while len(self._tables) > self._max_tables:
                 self._tables.popitem(last=False)
-        if time.monotonic() - self._weighed >= _WEIGH_EVERY:
+        if self._now() - self._weighed >= _WEIGH_EVERY:
             self.forget_the_oldest()
         return found
 
     def forget_the_oldest(self) -> None:
         """Let go of tables beyond the memory that they may take; the one asked for last always stays."""
-        self._weighed = time.monotonic()
+        self._weighed = self._now()
         with self._lock:
             tables = [*self._tables.items()]
         total = 0

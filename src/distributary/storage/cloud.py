@@ -37,6 +37,7 @@ from distributary.storage.ranged_file import READ_AHEAD, RangedFile
 T = TypeVar("T")
 
 _HELD_IN_MEMORY = 32 << 20
+_REPEATED = (ThrottledError, StorageUnreachableError)
 # Retries are logged by stamina; without a logging set-up they shall not appear on the terminal.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
@@ -235,10 +236,18 @@ class CloudStore(ObjectStore):
 
     def _retried(self, path: str, request: Callable[[], T]) -> T:
         """The answer to a request that may be repeated, or the typed error of the last try."""
+        try:
+            return request()  # most succeed at once, and do without the cost of a loop
+        except Exception as error:
+            failed = typed_error(error, self.root, path)
+        if not isinstance(failed, _REPEATED):
+            raise failed from None
         for attempt in stamina.retry_context(
-            on=(ThrottledError, StorageUnreachableError), attempts=4, timeout=15, wait_initial=0.1, wait_max=3
+            on=_REPEATED, attempts=4, timeout=15, wait_initial=0.1, wait_max=3
         ):
             with attempt:
+                if attempt.num == 1:
+                    raise failed
                 try:
                     return request()
                 except Exception as error:

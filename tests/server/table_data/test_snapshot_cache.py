@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 import time
@@ -222,17 +223,17 @@ def test_hints_whose_work_would_be_too_much_are_ignored(provider, large, monkeyp
     assert len(found.files) == 2_101
 
 
-def test_tables_beyond_the_memory_of_the_cache_are_forgotten_and_read_again(provider, large, monkeypatch):
+def test_tables_beyond_the_memory_of_the_cache_are_forgotten_and_read_again(provider, large):
     """DESIGN 3: snapshots have a budget; what was not asked for longest goes first, the last one never."""
-    monkeypatch.setattr(snapshot_cache, "_WEIGH_EVERY", 0.0)
     provider.create("orders", pa.table({"id": [1, 2]}))
-    roomy = provider.cache = SnapshotCache()
+    clock = itertools.count(10, 10)  # each look at the clock finds it time to weigh
+    roomy = provider.cache = SnapshotCache(now=lambda: next(clock))
     provider.query(large)
     kept = roomy.table(provider.policy(large, {}))
     provider.query("orders")
     assert kept.nbytes > 10_500 * 100
     assert roomy.table(provider.policy(large, {})) is kept
-    narrow = provider.cache = SnapshotCache(max_bytes=100_000)
+    narrow = provider.cache = SnapshotCache(max_bytes=100_000, now=lambda: next(clock))
     first = provider.query(large)
     held = narrow.table(provider.policy(large, {}))
     provider.query("orders")

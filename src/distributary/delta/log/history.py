@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ from distributary.delta.log.log_segment import LogListing, list_log
 from distributary.delta.log.snapshot import Snapshot
 from distributary.errors import ObjectNotFoundError
 from distributary.storage.object_store import ObjectStore
+
+_FETCHED_AT_ONCE = 8
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
@@ -175,6 +177,20 @@ def read_commit(store: ObjectStore, version: int) -> CommitActions:
         raise VersionNotFoundError(
             f"the commit of version {version} is not in the log of {store.root} any more"
         ) from error
+
+
+def read_commits_in_turn(store: ObjectStore, versions: Sequence[int]) -> Iterator[CommitActions]:
+    """Read the commits of versions in the order given, fetching a few at once."""
+    for start in range(0, len(versions), _FETCHED_AT_ONCE):
+        some = versions[start : start + _FETCHED_AT_ONCE]
+        paths = [commit_path(version) for version in some]
+        try:
+            contents = store.get_all(paths)
+        except ObjectNotFoundError:  # one by one, so that the error names the version
+            yield from (read_commit(store, version) for version in some)
+            continue
+        for version, path, data in zip(some, paths, contents, strict=True):
+            yield decode_commit(data, version, path)
 
 
 def history(store: ObjectStore, snapshot: Snapshot, limit: int | None = None) -> list[HistoryEntry]:
