@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyspark
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "client"))
 
 from deleted_rows import delete_rows
 from plans import files_read, plan_text
+from scripted_server import scripted_server
 
 import distributary as ds
 from distributary.spark import read_changes, read_table, session, write_table
@@ -53,6 +55,28 @@ def _check_mode(spark: Any, folder: Path, mode: str) -> None:
     assert read_changes(spark, table.uri, 1).filter("_change_type = 'delete'").count() == 2
 
 
+def _check_share(spark: Any, folder: Path) -> None:
+    """A shared table with deletion vectors and mapped columns: rows, filters, and a stream of them."""
+    expected = sorted(ds.DeltaTable(folder / "name").snapshot().to_arrow().column("id").to_pylist())
+    with scripted_server(folder, "delta") as server:
+        shares = spark.read.format("deltaSharing").options(**server.profile)
+        frame = shares.load("s.c.name")
+        assert sorted(row["id"] for row in frame.collect()) == expected
+        assert [row["id"] for row in frame.filter("id = 23 AND n.x = 3").collect()] == [23]
+        assert "id = 23" in server.asked_for("/query")[-1].json["predicateHints"]
+        stream = spark.readStream.format("deltaSharing").options(**server.profile, maxFilesPerTrigger="2")
+        seen: list[int] = []
+        query = (
+            stream.load("s.c.name")
+            .writeStream.foreachBatch(lambda batch, _: seen.extend(row["id"] for row in batch.collect()))
+            .option("checkpointLocation", str(folder / "_checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        assert sorted(seen) == expected
+
+
 def main() -> None:
     """Run all parts on a session of its own."""
     folder = Path(sys.argv[1])
@@ -65,7 +89,8 @@ def main() -> None:
     source = read_table(spark, str(folder / "name"))
     write_table(source, str(folder / "copy"), partition_by=["day"])
     assert read_table(spark, str(folder / "copy")).count() == source.count()
-    print(f"SMOKE {pyspark.__version__} {master}: read, skipped, pruned, deleted, changed, written")
+    _check_share(spark, folder)
+    print(f"SMOKE {pyspark.__version__} {master}: read, skipped, pruned, deleted, changed, written, shared")
     spark.stop()
 
 

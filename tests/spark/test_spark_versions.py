@@ -12,7 +12,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 SMOKE = Path(__file__).parent / "smoke.py"
-NEEDED = ("pyspark", "pyarrow", "obstore", "msgspec", "pyroaring", "stamina")
+NEEDED = ("pyspark", "pyarrow", "obstore", "msgspec", "pyroaring", "stamina", "httpx2")
 
 
 def _smoke(python: Path, folder: Path, *arguments: str) -> str:
