@@ -23,6 +23,14 @@ def test_importing_the_package_imports_nothing_heavy():
     assert answer.stdout.strip() == ""
 
 
+@pytest.mark.parametrize("module", ["delta.table", "catalog.administration", "server.runner"])
+def test_importing_a_part_does_not_import_pandas(module):
+    """pyarrow imports pandas for the first array of a list, which no module shall make when it is loaded."""
+    code = f"import sys, distributary.{module}; print('pandas' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize("name", distributary.__all__)
 def test_every_public_name_can_be_had(name):
     assert getattr(distributary, name) is not None

@@ -48,7 +48,7 @@ from distributary.delta.schema.schema_evolution import type_changes
 STRING_PREFIX_LENGTH = 32
 """Length from which a string may be a prefix that its writer cut."""
 
-_TIE_BREAKERS = pa.array(["\x7f", "\ufffd", "\uffff", "\U0010ffff"])
+_TIE_BREAKERS = ("\x7f", "\ufffd", "\uffff", "\U0010ffff")
 _UNREADABLE = (pa.ArrowException, OverflowError, TypeError, ValueError)
 _MILLISECOND_REST = 999
 _MAX_INT64 = 2**63 - 1
@@ -227,7 +227,7 @@ class StringRule(BoundsRule):
         whole = self.exact(recorded)
         if whole.true_count == len(recorded) - recorded.null_count:
             return recorded
-        raised = pc.is_in(pc.utf8_slice_codeunits(recorded, -1), _TIE_BREAKERS)
+        raised = pc.is_in(pc.utf8_slice_codeunits(recorded, -1), pa.array(_TIE_BREAKERS))
         return pc.if_else(pc.or_(whole, raised), recorded, pa.scalar(None, pa.string()))
 
     def exact(self, recorded: pa.Array) -> pa.BooleanArray:
