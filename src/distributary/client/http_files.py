@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections import defaultdict, deque
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -45,7 +46,9 @@ class FileReply(msgspec.Struct, frozen=True):
 class FileConnections:
     """Connections to file servers, kept between requests; to be used by any number of threads."""
 
-    def __init__(self, endpoint: Origin, settings: ConnectionSettings, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, endpoint: Origin, settings: ConnectionSettings, context: Callable[[], ssl.SSLContext]
+    ) -> None:
         self._endpoint = endpoint
         self._settings = settings
         self._context = context
@@ -174,7 +177,7 @@ class FileConnections:
             host, port = parts.hostname or "", parts.port or 3128
         if origin.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=timeout)
-        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=self._context)
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=self._context())
         if proxy is not None:
             connection.set_tunnel(origin.host, origin.port, headers=_proxy_headers(proxy))
         return connection

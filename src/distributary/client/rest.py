@@ -9,13 +9,16 @@ for again as a whole. What the server refuses is raised as the error it names.
 from __future__ import annotations
 
 import datetime
+import functools
 import platform
+import ssl
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
+import httpcore2
 import httpx2
 import msgspec
 
@@ -77,6 +80,9 @@ _BY_STATUS: Final[dict[int, type[SharingError]]] = {
     503: ServiceUnavailableError,
 }
 
+# httpx2 loads it when it is first used: better with this module than in the midst of a request.
+_LOADED: Final = httpcore2.__name__
+
 Decoded = TypeVar("Decoded")
 
 
@@ -114,15 +120,23 @@ class RestClient:
         self.profile = profile
         self.settings = settings or ConnectionSettings()
         self.origin = check_endpoint(profile.endpoint, self.settings)
-        self.ssl_context = self.settings.ssl_context()
+        self.ssl_context = functools.cache(self.settings.ssl_context)
+        proxy = proxy_for(self.origin, self.settings)
         self._http = httpx2.Client(
-            verify=self.ssl_context,
+            verify=self._trusted(proxy),
             trust_env=False,
-            proxy=proxy_for(self.origin, self.settings),
+            proxy=proxy,
             timeout=self.settings.timeout,
             headers={"User-Agent": _user_agent(self.settings)},
         )
         self._auth = profile_auth(profile, self.settings, self._http)
+
+    def _trusted(self, proxy: str | None) -> ssl.SSLContext:
+        """The certificates that count; none, which cost nothing to load, where no TLS will be spoken."""
+        plain = self.origin.scheme == "http" and self.profile.token_endpoint is None and proxy is None
+        if plain and self.settings.verify and self.settings.ca_file is None:
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return self.ssl_context()
 
     def close(self) -> None:
         """Close the connections."""
