@@ -140,6 +140,7 @@ class DeltaSpark(Engine):
                 "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
                 "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
                 "spark.databricks.delta.snapshotPartitions": "2",
+                "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # its vacuum lists by this
                 "spark.databricks.delta.retentionDurationCheck.enabled": "false",
             }
         )

@@ -22,9 +22,9 @@ LASTING = True
 TITLE = "Spark"
 INTRODUCTION = """\
 Eight columns in eight files, `local[2]`, every engine on the same PySpark, in a lasting process each, warmed
-up with all of its work on a small table. delta-spark is tuned for two cores (`snapshotPartitions=2`) and has
-its session extension and catalog. Changes hit one row in a hundred, in every file; the merge brings as many
-rows, nine tenths of them to be updated. CPU counts the JVM and Python."""
+up with all of its work on a small table. delta-spark is tuned for two cores (`snapshotPartitions=2`, listing
+by two tasks) and has its session extension and catalog. Changes hit one row in a hundred, in every file; the
+merge brings as many rows, nine tenths of them to be updated. CPU counts the JVM and Python."""
 
 VERSIONS = {"delta-spark": "4.4.0"}
 BOTH, ALL = (OURS, DELTA), (OURS, DELTA, PARQUET)

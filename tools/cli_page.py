@@ -18,8 +18,8 @@ PAGE = PROJECT / "docs" / "cli.md"
 HEADER = """\
 # Command line
 
-Data goes to stdout, messages go to stderr. `-o table|json|ndjson|csv|parquet|arrow` chooses how rows are written;
-on a terminal, tables are cut to its width. `make pages` generates this page from the help of the commands.
+Data goes to stdout, messages go to stderr. `-o table|json|ndjson|csv|parquet|arrow` chooses how rows are
+written; on a terminal, tables are cut to its width. `make pages` generates this page from the help of the commands.
 
 | Exit code | Meaning |
 |---|---|

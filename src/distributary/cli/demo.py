@@ -1,9 +1,10 @@
 """`distributary demo`: a small lake made by a Spark pipeline, served to recipients, read back over HTTP.
 
-Everything goes into one folder: the tables, and `server` with the settings of the server. What was read is compared with what was written, at every version, both from
-the files and through the server, and a difference is an error. The server then runs until it is stopped; with
-DEMO_EXIT=1 it is stopped at once, and the folder is a temporary one that is removed. Where Spark is not
-installed the sample is made with Arrow; where the server is not, the demo ends with the table.
+Everything goes into one folder: the tables, and `server` with the settings of the server. What was read is
+compared with what was written, at every version, both from the files and through the server, and a difference
+is an error. The server then runs until it is stopped; with DEMO_EXIT=1 it is stopped at once, and the folder
+is a temporary one that is removed. Where Spark is not installed the sample is made with Arrow; where the
+server is not, the demo ends with the table.
 """
 
 from __future__ import annotations

@@ -79,9 +79,13 @@ class Snapshot:
         """The version of the table that this is."""
         return self.segment.version
 
-    @cached_property
+    @property
     def schema(self) -> StructType:
         """The columns of the table."""
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> StructType:
         if self.metadata.schema_string is None:
             raise self._incomplete("schema in any metaData")
         return parse_schema(self.metadata.schema_string)
@@ -91,9 +95,13 @@ class Snapshot:
         """The table's properties with their types and defaults."""
         return TableProperties.from_configuration(self.metadata.properties)
 
-    @cached_property
+    @property
     def mapping_mode(self) -> ColumnMappingMode:
         """How the columns are found in data files."""
+        return self._mapping_mode
+
+    @cached_property
+    def _mapping_mode(self) -> ColumnMappingMode:
         return mapping_mode_of(self.metadata.properties, self.protocol)
 
     @cached_property
@@ -108,9 +116,13 @@ class Snapshot:
         before = latest_domains(self._checkpoint.domains if self._checkpoint else ())
         return latest_domains((domain for commit in self._commits for domain in commit.domains), before)
 
-    @cached_property
+    @property
     def files(self) -> ActiveFiles:
         """The active files."""
+        return self._files
+
+    @cached_property
+    def _files(self) -> ActiveFiles:
         if self._known is None:
             rows = self._checkpoint.rows if self._checkpoint else ()
             start, commits = ActiveFiles.from_checkpoint(self.root, rows), self._commits
@@ -121,7 +133,7 @@ class Snapshot:
     @property
     def files_known(self) -> bool:
         """Whether the active files were worked out already, so that asking for them is cheap."""
-        return self._known is not None or "files" in vars(self)
+        return self._known is not None or "_files" in vars(self)
 
     def tombstones(self) -> list[Remove]:
         """The files that were removed, as far back as the log still says."""
@@ -193,7 +205,7 @@ class Snapshot:
         self, commits: Sequence[CommitActions]
     ) -> tuple[ActiveFiles, Sequence[CommitActions]] | None:
         """The newest active files that were worked out, and the commits to apply to them."""
-        if "files" in vars(self):
+        if "_files" in vars(self):
             return self.files, commits
         return None if self._known is None else (self._known[0], (*self._known[1], *commits))
 
