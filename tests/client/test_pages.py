@@ -13,10 +13,12 @@ from distributary.cli.sample_table import make_sample_table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SPARK = ("spark", "streaming")  # these run in tests/spark, where there is a session
 EXAMPLES = [
     pytest.param(code, id=f"{page.stem}-{number}")
     for page in sorted((DOCS / "client").glob("*.md"))
     for number, code in enumerate(BLOCK.findall(page.read_text()))
+    if page.stem not in SPARK
 ]
 
 

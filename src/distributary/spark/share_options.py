@@ -153,7 +153,10 @@ class ShareOptions:
             if (text := self._options.get(key)) is not None:
                 fields[field.encode_name] = text
         if "auth" in fields:
-            fields["auth"] = msgspec.json.decode(fields["auth"])
+            try:
+                fields["auth"] = msgspec.json.decode(fields["auth"])
+            except msgspec.DecodeError:
+                raise InvalidInputError("option auth is not JSON") from None
         if "endpoint" in fields:
             version = fields.get("shareCredentialsVersion", "1")
             fields["shareCredentialsVersion"] = int(version) if version.isdigit() else version
