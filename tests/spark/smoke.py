@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "client"))
 from deleted_rows import delete_rows
 from plans import files_read, plan_text
 from scripted_server import scripted_server
+from slow_workers import despite_slow_workers
 
 import distributary as ds
 from distributary.spark import read_changes, read_table, session, write_table
@@ -66,14 +67,13 @@ def _check_share(spark: Any, folder: Path) -> None:
         assert "id = 23" in server.asked_for("/query")[-1].json["predicateHints"]
         stream = spark.readStream.format("deltaSharing").options(**server.profile, maxFilesPerTrigger="2")
         seen: list[int] = []
-        query = (
+        writer = (
             stream.load("s.c.name")
             .writeStream.foreachBatch(lambda batch, _: seen.extend(row["id"] for row in batch.collect()))
             .option("checkpointLocation", str(folder / "_checkpoint"))
             .trigger(availableNow=True)
-            .start()
         )
-        query.awaitTermination()
+        despite_slow_workers(lambda: writer.start().awaitTermination())
         assert sorted(seen) == expected
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from distributary.cli.sample_table import make_sample_table
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "client"))
 
 from scripted_server import scripted_server
+from slow_workers import despite_slow_workers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "client"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -30,4 +33,5 @@ def test_examples_of_a_page_run_in_order(page, spark, tmp_path):
         for number, code in enumerate(BLOCK.findall((DOCS / f"{page}.md").read_text())):
             # Spark's workers were started elsewhere: they know no relative paths of this test.
             placed = code.replace("acme.share", str(profile)).replace("/data/", f"{tmp_path}/data/")
-            exec(compile(placed, f"{page}, example {number}", "exec"), names)
+            made = compile(placed, f"{page}, example {number}", "exec")
+            despite_slow_workers(partial(exec, made, names))

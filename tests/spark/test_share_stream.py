@@ -18,6 +18,7 @@ from distributary.spark.share_offsets import StreamPosition
 sys.path.insert(0, str(Path(__file__).parent))
 
 from shared_lake import CHANGES, SharedLake, shared_lake
+from slow_workers import despite_slow_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +56,9 @@ class Query:
 
     def run(self) -> list[dict[str, Any]]:
         """Read what is there now; gives the progress of each batch."""
+        return despite_slow_workers(self._run)
+
+    def _run(self) -> list[dict[str, Any]]:
         frame = self._spark.readStream.format("deltaSharing").options(**self._options).load(self._url)
         writer = frame.writeStream.option("checkpointLocation", str(self._folder)).foreachBatch(self._take)
         query = writer.trigger(availableNow=True).start()
@@ -154,7 +158,7 @@ def test_new_columns_stop_a_stream_after_all_rows_before_them_and_a_reload_goes_
     table.append(pa.table({"id": [6], "name": ["n6"], "more": [1.5]}), merge_schema=True)
     writer = frame.writeStream.option("checkpointLocation", str(tmp_path)).foreachBatch(query._take)
     with pytest.raises(Exception, match=r"ShareSchemaChangedError.*version 4 has a column more"):
-        writer.trigger(availableNow=True).start().awaitTermination()
+        despite_slow_workers(lambda: writer.trigger(availableNow=True).start().awaitTermination())
     assert query.ids == [1, 2, 3, 4, 5]
     query.run()
     assert query.ids == [1, 2, 3, 4, 5, 6]
