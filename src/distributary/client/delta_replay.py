@@ -7,7 +7,6 @@ CL-016): deletion vectors, column mapping, partition values and widened types in
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -21,7 +20,7 @@ from distributary.delta.log.active_files import FileBlock, FileSelection
 from distributary.delta.log.checkpoint_rows import TableRows
 from distributary.delta.log.file_columns import adds_to_table
 from distributary.delta.log.protocol_support import check_can_read, mapping_mode_of
-from distributary.delta.scan.arrow_reader import DataFile, FileAccess, FileReader
+from distributary.delta.scan.arrow_reader import DEFAULT_BATCH_ROWS, DataFile, FileAccess, FileReader
 from distributary.delta.scan.change_data_feed import CHANGE_COLUMNS, COMMIT_TIMESTAMP, ChangedFiles
 from distributary.delta.scan.parallel_batches import parallel_batches
 from distributary.delta.scan.table_scan import ScanSettings, bound_predicate
@@ -40,6 +39,9 @@ FIRST_ROWS = 4096
 
 _MOST_WORKERS = 16
 _BYTES_AT_ONCE = 64 << 20
+# How many times larger the rows of a file are than the file, as a rule: it is held together with them.
+_GROWTH = 6
+_BATCH_VALUES = 1 << 20
 
 
 class ReadBudget(msgspec.Struct, frozen=True):
@@ -51,15 +53,19 @@ class ReadBudget(msgspec.Struct, frozen=True):
     """Rows that lie ready for whoever takes them."""
 
 
-def scan_settings(budget: ReadBudget, sizes: Sequence[int], limit: int | None = None) -> ScanSettings:
-    """Many small files at once, since each waits for the network; few large ones, since each needs memory."""
-    cores = max(os.cpu_count() or 1, 2)
-    largest = max(sizes, default=0)
-    fitting = _BYTES_AT_ONCE // max(largest, 1)
-    workers = budget.workers or max(min(fitting, _MOST_WORKERS), min(cores, 4))
+def scan_settings(
+    budget: ReadBudget, sizes: Sequence[int], limit: int | None = None, columns: int = 1
+) -> ScanSettings:
+    """Many small files at once, since each waits for the network; few large ones, since each needs memory.
+
+    Rows of many columns come in smaller batches.
+    """
     if takes_first_rows(limit):
         return ScanSettings(workers=1, batch_rows=FIRST_ROWS)
-    return ScanSettings(workers=workers, max_buffered_bytes=budget.buffered_bytes)
+    fitting = _BYTES_AT_ONCE // max(max(sizes, default=0) * _GROWTH, 1)
+    workers = budget.workers or max(min(fitting, _MOST_WORKERS), 1)
+    rows = max(min(_BATCH_VALUES // max(columns, 1), DEFAULT_BATCH_ROWS), FIRST_ROWS)
+    return ScanSettings(workers=workers, max_buffered_bytes=budget.buffered_bytes, batch_rows=rows)
 
 
 def takes_first_rows(limit: int | None) -> bool:

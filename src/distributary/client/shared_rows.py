@@ -21,6 +21,7 @@ from distributary.client.session import Session
 from distributary.client.spark_frame import connection_options, spark_frame
 from distributary.client.table_answer import FileUrl, TableAnswer
 from distributary.delta.scan.table_scan import ScanSettings
+from distributary.delta.schema.data_types import parse_schema
 from distributary.errors import InvalidInputError
 from distributary.expressions.sql_parser import parse_predicate
 from distributary.expressions.tree import Expression, all_of
@@ -158,7 +159,8 @@ class SharedRows(AwaitableRows):
 
     def _scan_settings(self, answer: TableAnswer) -> ScanSettings:
         sizes = [file.action.size or 0 for file in answer.files]
-        return scan_settings(self._session.settings.budget, sizes, self._limit)
+        names = self._columns or parse_schema(answer.metadata.schema_string or "{}").names
+        return scan_settings(self._session.settings.budget, sizes, self._limit, len(names))
 
     def _watched(
         self, source: FileSource, total: int, batches: Callable[[], Iterator[pa.RecordBatch]]

@@ -164,7 +164,8 @@ class TableScan:
 
     def _read(self, files: Iterator[DataFile], limit: int | None) -> Iterator[pa.RecordBatch]:
         workers = 1 if limit is not None and limit <= self._settings.batch_rows else self._settings.workers
-        reader = self._reader(use_threads=self.pruned.files.num_files < self._settings.workers)
+        alone = workers == 1 and limit is None
+        reader = self._reader(use_threads=alone or self.pruned.files.num_files < self._settings.workers)
         return parallel_batches(
             files, reader.read, workers=workers, max_bytes=self._settings.max_buffered_bytes
         )
