@@ -54,7 +54,7 @@ def made(path: Path, versions: int) -> DeltaTable:
 
 def test_a_copy_that_is_killed_at_any_moment_is_taken_up(world, tmp_path):
     """Killed (SIGKILL) later and later: every shared version is there once, with all its rows."""
-    table = made(tmp_path / "t", 3)
+    table = made(tmp_path / "t", 2)
     world.share("killed", tmp_path / "t")
     copy, deaths = tmp_path / "copy", 0
     command = [sys.executable, "-c", DYING, json.dumps(world.profile), "s.c.killed", str(copy)]
@@ -63,7 +63,7 @@ def test_a_copy_that_is_killed_at_any_moment_is_taken_up(world, tmp_path):
         deaths += 1
         assert deaths < 40
     assert deaths >= 4
-    assert sorted(marks(copy)) == [1, 2, 3]
+    assert sorted(marks(copy)) == [1, 2]
     for version, own in marks(copy).items():
         assert rows(copy, own) == rows(table, version)
     named = {add.path for add in DeltaTable(copy).snapshot().state.files.adds()}

@@ -39,6 +39,8 @@ FIRST_ROWS = 4096
 
 _MOST_WORKERS = 16
 _BYTES_AT_ONCE = 64 << 20
+# Reading larger files takes more than waiting for them, and every thread holds memory of its own.
+_SMALL_BYTES = 64 << 10
 # How many times larger the rows of a file are than the file, as a rule: it is held together with them.
 _GROWTH = 6
 _BATCH_VALUES = 1 << 20
@@ -62,8 +64,10 @@ def scan_settings(
     """
     if takes_first_rows(limit):
         return ScanSettings(workers=1, batch_rows=FIRST_ROWS)
-    fitting = _BYTES_AT_ONCE // max(max(sizes, default=0) * _GROWTH, 1)
-    workers = budget.workers or max(min(fitting, _MOST_WORKERS), 1)
+    largest = max(sizes, default=0)
+    fitting = _BYTES_AT_ONCE // max(largest * _GROWTH, 1)
+    most = _MOST_WORKERS if largest <= _SMALL_BYTES else _MOST_WORKERS // 2
+    workers = budget.workers or max(min(fitting, most), 1)
     rows = max(min(_BATCH_VALUES // max(columns, 1), DEFAULT_BATCH_ROWS), FIRST_ROWS)
     return ScanSettings(workers=workers, max_buffered_bytes=budget.buffered_bytes, batch_rows=rows)
 
