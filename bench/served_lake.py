@@ -99,8 +99,17 @@ def sharing_server(lake: Path, *, with_s3: bool, tables: Sequence[str] = ()) -> 
         (folder / "server.yaml").write_text(write_yaml(settings))
         command = [sys.executable, "-m", "distributary", "serve", "--config", str(folder / "server.yaml")]
         process = stack.enter_context(running(command, port, folder, path="/readyz"))
-        time.sleep(1)  # each worker answers for itself; let all of them start
+        _wait_until_idle(Served(port, process.pid))
         yield Served(port, process.pid, token)
+
+
+def _wait_until_idle(server: Served) -> None:
+    """Let every worker start: one of them answers before the others do, whose start would be counted."""
+    for _ in range(30):
+        before = server.cpu_seconds()
+        time.sleep(1)
+        if server.cpu_seconds() - before < 0.1:
+            return
 
 
 def _catalog(

@@ -20,8 +20,10 @@ import hashlib
 import hmac
 import re
 import time
+from binascii import b2a_base64
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -30,6 +32,7 @@ import pyarrow as pa
 from distributary.errors import PathOutsideTableError
 from distributary.server.signing_keys import SigningKeys, purpose_key
 from distributary.sharing.table_policy import TablePolicy
+from distributary.storage.presigned_urls import keyed_hashes
 
 FILES_PATH = "/files"
 _PURPOSE = "file-ticket"
@@ -38,6 +41,8 @@ _HEAD = re.compile(r"([A-Za-z0-9_-]{1,64})\.([A-Za-z0-9_-]{1,1024})")
 _FILE = re.compile(r"([A-Za-z0-9_-]{1,6000})\.([A-Za-z0-9_-]{24})")
 _LOG_DIRECTORY = "_delta_log"
 _QUERY = "?sp=r"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
+_FOR_URLS = bytes.maketrans(b"+/", b"-_")
 
 
 class FileTicket(msgspec.Struct, frozen=True, array_like=True):
@@ -82,17 +87,25 @@ class TicketSigner:
             raise LookupError(f"the key ring has no key {key_id!r}, though it is the current one")
         head = f"{key_id}.{_base64(_encode(self.ticket))}"
         prefix = f"{self.base_url}{FILES_PATH}/{head}/"
-        mac = hmac.new(purpose_key(secret, _PURPOSE), f"{head}/".encode(), hashlib.sha256)
-        return pa.array([prefix + _signed(mac, path) for path in listed], pa.string()), self.ticket.expires
+        inner, outer = keyed_hashes(purpose_key(secret, _PURPOSE))
+        inner.update(f"{head}/".encode())
+        signed = [prefix + _signed(inner, outer, path) for path in listed]
+        return pa.array(signed, pa.string()), self.ticket.expires
 
 
-def _signed(mac: hmac.HMAC, path: str) -> str:
+def _signed(inner: Any, outer: Any, path: str) -> str:
+    """The end of a URL; it is made for every file of every answer, so nothing here is called for nothing."""
     if path.startswith(_LOG_DIRECTORY) and path[len(_LOG_DIRECTORY) :][:1] in ("", "/"):
         raise PathOutsideTableError(f"The log names a file of the log itself as data: {path[:200]!r}.")
-    file = _base64(path.encode())
-    copy = mac.copy()
-    copy.update(file.encode("ascii"))
-    return f"{file}.{_base64(copy.digest()[:_MAC_BYTES])}/{quote(_name(path), safe='')}{_QUERY}"
+    file = b2a_base64(path.encode(), newline=False).translate(_FOR_URLS).rstrip(b"=")
+    first = inner.copy()
+    first.update(file)
+    second = outer.copy()
+    second.update(first.digest())
+    mac = b2a_base64(second.digest()[:_MAC_BYTES], newline=False).translate(_FOR_URLS)
+    name = _name(path)
+    shown = name if _PLAIN_NAME(name) else quote(name, safe="")
+    return f"{file.decode()}.{mac.decode()}/{shown}{_QUERY}"
 
 
 def verified_ticket(

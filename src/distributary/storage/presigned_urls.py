@@ -187,7 +187,7 @@ class SigV4Signer:
         canonical = "&".join(f"{name}={value}" for name, value in sorted(parameters.items()))
         self._request = hashlib.sha256(f"GET\n{path}".encode())
         self._rest = f"\n{canonical}\nhost:{address.host}\n\nhost\nUNSIGNED-PAYLOAD".encode()
-        self._inner, self._outer = _keyed_hashes(_signing_key(keys.secret_access_key, scope))
+        self._inner, self._outer = keyed_hashes(_signing_key(keys.secret_access_key, scope))
         self._inner.update(f"{_ALGORITHM}\n{stamp}\n{scope}\n".encode())
         query = "&".join(f"{name}={value}" for name, value in parameters.items())
         self._before = f"{address.scheme}://{address.host}{path}"
@@ -271,7 +271,7 @@ def _signing_key(secret: str, scope: str) -> bytes:
     return key
 
 
-def _keyed_hashes(key: bytes) -> tuple[Any, Any]:
+def keyed_hashes(key: bytes) -> tuple[Any, Any]:
     """The two hashes of HMAC, each fed with its key, to be copied for every message."""
     padded = key.ljust(_BLOCK, b"\0")
     return hashlib.sha256(padded.translate(_INNER)), hashlib.sha256(padded.translate(_OUTER))
