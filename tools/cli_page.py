@@ -19,7 +19,8 @@ HEADER = """\
 # Command line
 
 Data goes to stdout, messages go to stderr. `-o table|json|ndjson|csv|parquet|arrow` chooses how rows are
-written; on a terminal, tables are cut to its width. `make pages` generates this page from the help of the commands.
+written; on a terminal, tables are cut to its width. `make pages` generates this page from the help of the
+commands.
 
 | Exit code | Meaning |
 |---|---|

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from raising_driver import raise_counters
 from small_tables import TableMaker, arrow_rows, contents
 
 import distributary as ds
@@ -127,35 +131,39 @@ def test_a_changed_schema_is_a_conflict(spark: SparkSession, make_vectors: Table
         )
 
 
-def test_writers_side_by_side_end_with_a_serialisable_history(spark: SparkSession, make: TableMaker) -> None:
-    """Two sessions of one driver raise counters while Arrow appends: each committed step shows once."""
+def test_two_drivers_and_an_arrow_writer_end_with_a_serialisable_history(
+    spark: SparkSession, make: TableMaker
+) -> None:
+    """Two drivers raise the same counters while Arrow appends: each committed step shows once."""
     path = make([(0, 0, "counter"), (1, 0, "counter")])
-
-    def raise_counter(counter: int) -> None:
-        for _ in range(3):
-            _until_committed(lambda: update(spark.newSession(), path, {"v": "v + 1"}, f"id = {counter}"))
 
     def append() -> None:
         for number in range(4):
             ds.DeltaTable(path).append(arrow_rows([(100 + number, number, "row")]))
 
-    threads = [threading.Thread(target=raise_counter, args=(at,)) for at in (0, 1)]
-    threads.append(threading.Thread(target=append))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with _other_driver(path, times=3) as other:
+        writer = threading.Thread(target=append)
+        writer.start()
+        raise_counters(spark, path, 3)
+        writer.join()
+        assert other.wait(200) == 0
     rows = contents(path)
-    assert [row for row in rows if row[2] == "counter"] == [(0, 3, "counter"), (1, 3, "counter")]
+    assert [row for row in rows if row[2] == "counter"] == [(0, 6, "counter"), (1, 6, "counter")]
     assert len([row for row in rows if row[2] == "row"]) == 4
     assert ds.DeltaTable(path).version() == 1 + 6 + 4
 
 
-def _until_committed(change: Callable[[], object]) -> None:
-    for _ in range(40):
+@contextmanager
+def _other_driver(path: str, times: int) -> Iterator[subprocess.Popen[str]]:
+    """A driver in a process of its own, which starts its work when the block begins."""
+    command = [sys.executable, str(Path(__file__).with_name("raising_driver.py")), path, str(times)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            change()
-        except CommitConflictError:
-            continue
-        return
-    raise AssertionError("never committed")
+            assert process.stdout.readline() == "ready\n"
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            yield process
+        finally:
+            process.kill()
