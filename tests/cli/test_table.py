@@ -27,7 +27,7 @@ PROGRAM = [sys.executable, "-m", "distributary.cli.main", "table"]
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
-    return make_sample_table(tmp_path_factory.mktemp("sample") / "orders")
+    return make_sample_table(tmp_path_factory.mktemp("sample") / "orders", change_feed=False)
 
 
 @pytest.fixture(scope="module")

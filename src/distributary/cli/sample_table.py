@@ -44,14 +44,14 @@ class SampleTable:
     rows_by_version: tuple[tuple[Row, ...], ...]
 
 
-def make_sample_table(path: Path) -> SampleTable:
+def make_sample_table(path: Path, *, change_feed: bool = True) -> SampleTable:
     """Write the table below a folder that has none yet."""
     table = DeltaTable.create(
         path,
         SCHEMA,
         partition_by=["country"],
         name="orders",
-        properties={"delta.enableChangeDataFeed": "true"},
+        properties={"delta.enableChangeDataFeed": "true"} if change_feed else None,
         description="Orders of a small shop, made by `distributary demo`",
     )
     date_commit(path, 0)

@@ -110,7 +110,7 @@ class CachedTable:
             files = [*self._older.values()]
         if self._latest is not None:
             files.append(self._latest)
-        known = [one.snapshot.files for one in files if "files" in vars(one.snapshot)]
+        known = [one.snapshot.files for one in files if one.snapshot.files_known]
         rows = {id(block.rows): block.rows for active in known for block in active.blocks}
         derived = sum(active.num_files for active in known) * _DERIVED_BYTES
         lines = [kept for held in rows.values() for kept in [*held.kept.values()]]
