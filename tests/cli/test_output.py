@@ -149,7 +149,7 @@ def test_reader_gives_the_same_output_as_its_table(format, tmp_path):
         assert pq.read_table(tmp_path / "reader").num_rows == pq.read_table(tmp_path / "table").num_rows
     elif format == "arrow":  # the batches differ
         read, whole = (pa.ipc.open_stream((tmp_path / name).read_bytes()) for name in ("reader", "table"))
-        assert repr(read.read_all().to_pylist()) == repr(whole.read_all().to_pylist())
+        assert str(read.read_all().combine_chunks()) == str(whole.read_all().combine_chunks())
     elif format == "table":
         assert (tmp_path / "reader").read_text().splitlines()[2].split()[0] == "x"
     else:
