@@ -118,9 +118,9 @@ class Distributary(Engine):
         self.table(place).optimize().executeCompaction()
 
     def vacuum(self, place: Path) -> None:
-        from distributary.spark import sql
+        from distributary.spark.vacuum import vacuum
 
-        sql(self.spark, f"VACUUM delta.`{place}` RETAIN 0 HOURS DRY RUN")
+        vacuum(self.spark, str(place), retention_hours=0, dry_run=True, force=True)
 
     def stream(self, rows: DataFrame, place: Path, checkpoint: Path) -> Any:
         from distributary.spark import write_stream
