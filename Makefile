@@ -11,7 +11,7 @@ PEERS_READY := .venv-peers/.ready
 help:  ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 14
 
-demo: $(READY)  ## Make a sample table and read it back (DEMO_EXIT=1: check it and leave nothing behind)
+demo: $(READY)  ## Tables by Spark, a sharing server, a read-back; stays up (DEMO_EXIT=1: check and leave nothing)
 	@$(BIN)/distributary demo
 
 test: $(READY) $(PEERS_READY) tools  ## Run the tests, other engines included

@@ -12,7 +12,7 @@ from distributary.cli.output import output_options, write_rows
 from distributary.cli.profile_options import Recipient, recipient_options
 from distributary.cli.progress import reading, working
 from distributary.cli.result import result_option, write_result
-from distributary.cli.table_options import columns_option, where_option
+from distributary.cli.table_options import change_span_options, columns_option, where_option
 from distributary.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -97,12 +97,7 @@ def cat(
 
 @click.command(short_help="What changed in a shared table.")
 @_table_argument
-@click.option(
-    "--from", "first", type=click.IntRange(min=0), help="The first version whose changes are given."
-)
-@click.option("--to", "last", type=click.IntRange(min=0), help="The last one. Default: the latest.")
-@click.option("--from-timestamp", metavar="TIME", help="Changes committed at or after this time.")
-@click.option("--to-timestamp", metavar="TIME", help="Changes committed at or before this time.")
+@change_span_options
 @where_option
 @columns_option
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most so many rows.")

@@ -119,6 +119,20 @@ def where_option(command: Command) -> Command:
     return click.option("--where", metavar="SQL", help="Only rows for which this is true.")(command)
 
 
+def change_span_options(command: Command) -> Command:
+    """Add the versions or times between which changes are asked for."""
+    for option in (
+        click.option("--to-timestamp", metavar="TIME", help="Changes committed at or before this time."),
+        click.option("--from-timestamp", metavar="TIME", help="Changes committed at or after this time."),
+        click.option("--to", "last", type=click.IntRange(min=0), help="The last one. Default: the latest."),
+        click.option(
+            "--from", "first", type=click.IntRange(min=0), help="The first version whose changes are given."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def columns_option(command: Command) -> Command:
     """Add ``--columns``, a list of names; a name with a comma in it is quoted by backticks."""
     return click.option(

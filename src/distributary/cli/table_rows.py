@@ -11,6 +11,7 @@ from distributary.cli.progress import reading, working
 from distributary.cli.table_options import (
     TableLocation,
     TableMoment,
+    change_span_options,
     columns_option,
     table_location,
     table_moment,
@@ -84,12 +85,7 @@ def count(moment: TableMoment, where: str | None, format: str, output: Path | No
 
 @click.command(short_help="What changed between two versions.")
 @table_location
-@click.option(
-    "--from", "first", type=click.IntRange(min=0), help="The first version whose changes are given."
-)
-@click.option("--to", "last", type=click.IntRange(min=0), help="The last one. Default: the latest.")
-@click.option("--from-timestamp", metavar="TIME", help="Changes committed at or after this time.")
-@click.option("--to-timestamp", metavar="TIME", help="Changes committed at or before this time.")
+@change_span_options
 @where_option
 @columns_option
 @click.option("-n", "--limit", type=click.IntRange(min=0), help="At most this many rows.")
