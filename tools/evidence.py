@@ -202,20 +202,29 @@ def model() -> str:
     return f"3 writers: {found.states:,} states, {found.steps:,} steps, all interleavings: 0 violations"
 
 
+def _run_tests(*tests: str, **variables: str) -> None:
+    """Tests of the suite, longer than `make test` runs them."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--timeout=0", *tests]
+    environment = os.environ | variables
+    ended = subprocess.run(command, cwd=PROJECT, env=environment, check=False, capture_output=True, text=True)
+    _sound(ended.returncode and ended.stdout[-2_000:])
+
+
+def flips() -> str:
+    """B3: checkpoints with a flipped bit."""
+    count = 5_000
+    _run_tests("tests/delta/test_hostile_log.py", DISTRIBUTARY_FLIPS=str(count))
+    return f"{count:,} bits flipped in checkpoints of seven layouts: the truth or an error, never other rows"
+
+
 def stateful() -> str:
     """The model of rows per version, as the tests have it, many times over."""
     examples, steps = 2_000, 50
-    lengths = {"DISTRIBUTARY_STATEFUL_EXAMPLES": str(examples), "DISTRIBUTARY_STATEFUL_STEPS": str(steps)}
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--timeout=0"]
-    ended = subprocess.run(
-        [*command, "tests/delta/test_stateful_model.py"],
-        cwd=PROJECT,
-        env=os.environ | lengths,
-        check=False,
-        capture_output=True,
-        text=True,
+    _run_tests(
+        "tests/delta/test_stateful_model.py",
+        DISTRIBUTARY_STATEFUL_EXAMPLES=str(examples),
+        DISTRIBUTARY_STATEFUL_STEPS=str(steps),
     )
-    _sound(ended.returncode and ended.stdout[-2_000:])
     return f"{examples:,} histories of up to {steps} steps: each version as the model says"
 
 
@@ -225,15 +234,7 @@ def spark_versions() -> str:
         [sys.executable, PROJECT / "tools" / "spark_matrix.py"], capture_output=True, text=True, check=True
     )
     versions = [line.split()[0] for line in matrix.stdout.splitlines()]
-    tests = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n0",
-        PROJECT / "tests" / "spark" / "test_corpus_on_spark.py",
-    ]
-    subprocess.run(tests, cwd=PROJECT, env={**os.environ, "DISTRIBUTARY_WHOLE_CORPUS": "1"}, check=True)
+    _run_tests("tests/spark/test_corpus_on_spark.py", DISTRIBUTARY_WHOLE_CORPUS="1")
     return f"PySpark {', '.join(versions)}; all tables of the corpus equal"
 
 
@@ -253,6 +254,7 @@ FIGURES = {
     ),
     "contention": Figure("contention (A11)", "no starvation (≤ 50 attempts)", contention),
     "creations": Figure("racing creators of a table (A12)", "200 rounds; one creator", creations),
+    "flips": Figure("bits flipped in checkpoints (B3)", "5,000; never wrong rows", flips),
     "stateful": Figure(
         "histories of appends, overwrites, alterations, checkpoints, vacuums, restores, crashes",
         "2,000 × 50 steps; rows as modelled",

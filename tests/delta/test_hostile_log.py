@@ -1,6 +1,7 @@
 """Hostile logs (RELIABILITY B1–B10): derived files may be wrong in any way, primary files fail loudly.
 
-DISTRIBUTARY_FLIPS sets how many bits are flipped in checkpoints altogether (3,000 by default).
+DISTRIBUTARY_FLIPS sets how many bits are flipped in checkpoints altogether (1,050 by default;
+`make evidence ARGS=flips` takes 5,000).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from distributary.storage.base_store import ObjectMeta
 from distributary.storage.local_disk import LocalDisk
 from distributary.storage.location import parse_root
 
-FLIPS = int(os.environ.get("DISTRIBUTARY_FLIPS", "3000"))
+FLIPS = int(os.environ.get("DISTRIBUTARY_FLIPS", "1050"))
 KINDS = ["classic", "multi-part", "v2-json", "v2-parquet"]
 LAYOUTS = [
     ("classic", {}),
