@@ -11,7 +11,6 @@ stream that fails midway ends without its last chunk, which every HTTP client se
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ _QUICK_SECONDS: Final = 0.1
 _LEAST_PART: Final = 4096
 _FIRST_PART: Final = 64 * 1024
 _WHOLE_BYTES: Final = 256 * 1024
+_READY_BYTES: Final = 900 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Answer:
     status: int
     headers: Headers = ()
     body: bytes = b""
+    until: float = 0.0
+    """Until when (`time.monotonic`) the same caller may be given it again, as far as the catalog goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,10 @@ class StreamedAnswer:
     """The number of bytes, where it is known beforehand."""
     release: Callable[[], None] = lambda: None
     """Gives back what the answer holds (files, places of limits); called once, on the executor."""
+    ready: list[bytes] = field(default_factory=list[bytes], repr=False)
+    """Pieces that are made already; they go first."""
+    ended: bool = False
+    """Whether there are no others than those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +110,35 @@ async def _deliver_stream(
             return Delivery(answer.status, 0, complete=True)
         return await _pump(answer, receive, _Sender(send, patience))
     finally:
-        await asyncio.get_running_loop().run_in_executor(answer.executor, answer.release)
+        if answer.ended:
+            answer.release()
+        else:
+            await asyncio.get_running_loop().run_in_executor(answer.executor, answer.release)
 
 
 async def _pump(answer: StreamedAnswer, receive: Receive, sender: _Sender) -> Delivery:
     """Make and send piece after piece until the end, or until nobody takes them."""
-    loop = asyncio.get_running_loop()
     gone = asyncio.ensure_future(_disconnected(receive))
-    making = loop.run_in_executor(answer.executor, _next_piece, answer.pieces)
+    making = None if answer.ended else _making(answer)
     try:
-        while (piece := await making) is not None:
-            making = loop.run_in_executor(answer.executor, _next_piece, answer.pieces)
+        for piece in _emptied(answer.ready):
+            if not await sender.took(piece, gone):
+                return Delivery(answer.status, sender.sent, complete=False)
+        while making is not None and (piece := await making) is not None:
+            making = _making(answer)
             if not await sender.took(piece, gone):
                 return Delivery(answer.status, sender.sent, complete=False)
         await sender.send({"type": "http.response.body", "body": b"", "more_body": False})
         return Delivery(answer.status, sender.sent, complete=True)
     finally:
         gone.cancel()
-        await asyncio.wait([making])
+        if making is not None:
+            await asyncio.wait([making])
+
+
+def _making(answer: StreamedAnswer) -> asyncio.Future[bytes | None]:
+    """The next piece, which a thread makes."""
+    return asyncio.get_running_loop().run_in_executor(answer.executor, _next_piece, answer.pieces)
 
 
 class _Sender:
@@ -178,15 +195,19 @@ async def _disconnected(receive: Receive) -> None:
 def whole_or_streamed(
     status: int, headers: Headers, pieces: Iterator[bytes], executor: Executor
 ) -> Answer | StreamedAnswer:
-    """Give a short answer whole, a long one as a stream; to be called off the event loop."""
+    """Give a short answer whole, a long one as a stream; to be called off the event loop.
+
+    One in between is made at once, too, but sent as a stream: its reader may be slow.
+    """
     taken: list[bytes] = []
     size = 0
     for piece in pieces:
         taken.append(piece)
         size += len(piece)
-        if size > _WHOLE_BYTES:
-            resumed = itertools.chain(_emptied(taken), pieces)
-            return StreamedAnswer(status, headers, resumed, executor, release=_closing(pieces))
+        if size > _READY_BYTES:
+            return StreamedAnswer(status, headers, pieces, executor, release=_closing(pieces), ready=taken)
+    if size > _WHOLE_BYTES:
+        return StreamedAnswer(status, headers, pieces, executor, size, ready=taken, ended=True)
     return Answer(status, headers, b"".join(taken))
 
 

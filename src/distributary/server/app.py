@@ -23,18 +23,24 @@ from distributary.server.error_responses import (
     error_headers,
     is_unexpected,
 )
-from distributary.server.event_log import RequestLine, time_text
+from distributary.server.event_log import RequestLine
 from distributary.server.file_tickets import FILES_PATH
 from distributary.server.observability import (
-    ACTIVE,
     AUTH_FAILURES,
     CUT_STREAMS,
     RATE_LIMITED,
     REQUEST_ID_HEADER,
     RequestIds,
     observe_request,
+    request_began,
 )
 from distributary.server.protocol_routes import PROTOCOL_ROUTES
+from distributary.server.remembered_lists import (
+    ListRequest,
+    RememberedList,
+    RememberedLists,
+    list_request,
+)
 from distributary.server.request import (
     MAX_TARGET_BYTES,
     ClientDisconnectedError,
@@ -67,7 +73,7 @@ class Exchange:
     method: str
     route: str = "none"
     recipient: str | None = None
-    target: str | None = None
+    recipient_id: str | None = None
     user_agent: str | None = None
     address: str = ""
     started: float = field(default_factory=time.perf_counter)
@@ -81,6 +87,7 @@ class SharingApp:
         self._ids = RequestIds()
         self._prefix = service.settings.prefix
         self._routes = Router(PROTOCOL_ROUTES)
+        self._lists = RememberedLists(service.authentication)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or follow the life of the process."""
@@ -101,16 +108,46 @@ class SharingApp:
                 return
 
     async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = list_request(scope)
+        known = None if asked is None else self._lists.get(asked.key)
+        if asked is not None and known is not None and self._admits(known.recipient_id):
+            await self._given_again(asked, known, send)
+            return
         exchange = Exchange(self._ids.id_for(_given_id(scope)), scope["method"])
-        ACTIVE.inc()
+        request_began()
         delivery = Delivery(0, 0, complete=False)
         try:
             answer = await self._answered(exchange, scope, receive)
             if answer is not None:
                 delivery = await self._delivered(exchange, answer, receive, send)
+                if asked is not None and isinstance(answer, Answer) and answer.until:
+                    recipient_id, name = exchange.recipient_id or "", exchange.recipient or ""
+                    self._lists.keep(asked, recipient_id, name, exchange.route, answer)
         finally:
-            ACTIVE.dec()
             self._record(exchange, delivery)
+
+    def _admits(self, recipient_id: str) -> bool:
+        """Whether a recipient may call again now; where not, the long way says so."""
+        try:
+            self._service.call_rate.admit(recipient_id)
+        except TooManyRequestsError:
+            return False
+        return True
+
+    async def _given_again(self, asked: ListRequest, known: RememberedList, send: Send) -> None:
+        """Answer with a list that was just given."""
+        id = self._ids.id_for(asked.given_id)
+        exchange = Exchange(id, "GET", known.route, known.recipient, user_agent=asked.user_agent)
+        exchange.address = asked.key[1]
+        request_began()
+        complete = False
+        try:
+            headers = [*known.headers, (_REQUEST_ID, id.encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": known.body, "more_body": False})
+            complete = True
+        finally:
+            self._record(exchange, Delivery(200, len(known.body), complete))
 
     async def _answered(
         self, exchange: Exchange, scope: Scope, receive: Receive
@@ -174,7 +211,7 @@ class SharingApp:
     ) -> Answer | StreamedAnswer:
         service = self._service
         recipient = await service.authentication.caller(request.headers.get("authorization"), request.address)
-        exchange.recipient = recipient.name
+        exchange.recipient, exchange.recipient_id = recipient.name, recipient.id
         service.call_rate.admit(recipient.id)
         return await self._routed(exchange, request, recipient, path)
 
@@ -207,7 +244,6 @@ class SharingApp:
             CUT_STREAMS.labels("left").inc()
         self._service.log.request(
             RequestLine(
-                time=time_text(),
                 request_id=exchange.id,
                 method=method,
                 route=exchange.route,

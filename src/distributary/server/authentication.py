@@ -71,6 +71,13 @@ class Authentication:
             raise TokenInvalidError("The bearer token is not valid. Ask the provider for a new one.")
         return _admitted(found.recipient, address)
 
+    def remembered(self, authorization: bytes) -> tuple[float, int | None]:
+        """Until when the caller that a header was found to name is remembered, and when its token ends."""
+        token = bearer_token(authorization.decode("latin-1"))
+        key = b"" if token is None else hashlib.sha256(token.encode()).digest()
+        found = self._by_token.recent(key)
+        return (0.0, None) if found is None else (self._by_token.until(key), found.expires_at)
+
     async def known(self, recipient_id: str, address: str) -> Recipient | None:
         """The recipient that a ticket names, if it still exists and may call from this address."""
         found = await self._by_id.get(

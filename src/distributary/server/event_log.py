@@ -12,7 +12,9 @@ import datetime
 import logging
 import sys
 import threading
+import time
 import traceback
+from collections.abc import Callable
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -27,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 class RequestLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What is logged of one request; a value rather than a dictionary, since there are so many."""
 
-    time: str
+    time: str = ""
     level: str = ""
     event: str = ""
     request_id: str
@@ -49,7 +51,8 @@ class EventLog:
         self._stream = sys.stderr.buffer if stream is None else stream
         self._least = _LEVELS.index(level)
         self._render = _text_line if as_text else _encode
-        self._lines: list[bytes | RequestLine] = []
+        self._lines: list[bytes | tuple[float, RequestLine]] = []
+        self._beside: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._writer = threading.Thread(target=self._write_on, name="event-log", daemon=True)
@@ -66,7 +69,11 @@ class EventLog:
     def request(self, line: RequestLine) -> None:
         """Note a request; it is put into words when it is written."""
         if self._least <= _INFO:
-            self._lines.append(line)
+            self._lines.append((time.time(), line))
+
+    def beside(self, work: Callable[[], None]) -> None:
+        """Have the thread that writes do something else too, each time."""
+        self._beside = work
 
     def error(self, event: str, error: BaseException, **fields: Any) -> None:
         """Note an error with where it came from: files and lines, no values of variables."""
@@ -77,6 +84,7 @@ class EventLog:
 
     def flush(self) -> None:
         """Write what has been collected."""
+        self._beside()
         with self._lock:
             lines, self._lines = self._lines, []
             if lines:
@@ -86,9 +94,11 @@ class EventLog:
                 except (OSError, ValueError):
                     return  # standard error was closed: there is nowhere to say so
 
-    def _worded(self, line: bytes | RequestLine) -> bytes:
-        if isinstance(line, bytes):
-            return line
+    def _worded(self, noted: bytes | tuple[float, RequestLine]) -> bytes:
+        if isinstance(noted, bytes):
+            return noted
+        at, line = noted
+        line.time = time_text(at)
         line.level, line.event = "info", "request"
         line.user_agent = _shown(line.user_agent)
         return _encode(line) if self._render is _encode else _text_line(msgspec.to_builtins(line))
@@ -104,9 +114,10 @@ class EventLog:
             self.flush()
 
 
-def time_text() -> str:
-    """The present, as it stands in the log."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+def time_text(at: float | None = None) -> str:
+    """A moment, without one the present, as it stands in the log."""
+    moment = datetime.datetime.fromtimestamp(time.time() if at is None else at, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds")
 
 
 class JsonLines(logging.Formatter):
@@ -114,9 +125,8 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One record as one line."""
-        now = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         entry = {
-            "time": now.isoformat(timespec="milliseconds"),
+            "time": time_text(record.created),
             "level": record.levelname.lower(),
             "event": "log",
             "logger": record.name,

@@ -8,11 +8,13 @@ adds them up.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import os
 import re
 import secrets
-from typing import Final
+import threading
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -48,24 +50,69 @@ AUDIT_WAITING: Final = Gauge(
 )
 
 
-_durations: dict[tuple[str, str, int], Histogram] = {}
-_bytes: dict[str, Counter] = {}
+class _Counts:
+    """Requests of one kind so far: how many in each bucket, their seconds and bytes."""
+
+    __slots__ = ("buckets", "seconds", "sent")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(_BUCKETS) + 1)
+        self.seconds = 0.0
+        self.sent = 0
+
+
+RequestKind = tuple[str, str, int]
+_counted: dict[RequestKind, _Counts] = {}
+_written: dict[RequestKind, _Counts] = {}
+_running = [0, 0]
+_writing = threading.Lock()
+
+
+def request_began() -> None:
+    """Count a request that is being answered."""
+    _running[0] += 1
 
 
 def observe_request(route: str, method: str, status: int, seconds: float, sent: int) -> None:
-    """Count one request; the counters of each kind are looked up once."""
+    """Count a request that has ended.
+
+    Counted are plain numbers; `write_counts` adds them to the metrics a few times a second, since writing
+    each request into the files of the metrics costs more than answering the simplest ones. To be called on
+    the event loop only.
+    """
+    _running[1] += 1
     key = (route, method, status)
-    duration = _durations.get(key)
-    if duration is None:
-        duration = _durations[key] = DURATION.labels(route, method, str(status))
-    duration.observe(seconds)
-    if sent:
-        total = _bytes.get(route)
-        if total is None:
-            total = _bytes[route] = SENT_BYTES.labels(route)
-        total.inc(sent)
+    counts = _counted.get(key)
+    if counts is None:
+        counts = _counted[key] = _Counts()
+    counts.buckets[bisect.bisect_left(_BUCKETS, seconds)] += 1
+    counts.seconds += seconds
+    counts.sent += sent
+
+
+def write_counts() -> None:
+    """Add what was counted since the last time to the metrics."""
+    with _writing:
+        ACTIVE.set(max(_running[0] - _running[1], 0))
+        for kind, counts in [*_counted.items()]:
+            _add(kind, counts, _written.setdefault(kind, _Counts()))
+
+
+def _add(kind: RequestKind, counts: _Counts, written: _Counts) -> None:
+    route, method, status = kind
+    histogram: Any = DURATION.labels(route, method, str(status))
+    # What Histogram.observe does for one request, for all of them at once.
+    for place, count in enumerate(counts.buckets):
+        if count > written.buckets[place]:
+            histogram._buckets[place].inc(count - written.buckets[place])
+            written.buckets[place] = count
+    seconds, sent = counts.seconds, counts.sent
+    histogram._sum.inc(seconds - written.seconds)
+    if sent > written.sent:
+        SENT_BYTES.labels(route).inc(sent - written.sent)
         if route == "file":
-            LOCAL_BYTES.inc(sent)
+            LOCAL_BYTES.inc(sent - written.sent)
+    written.seconds, written.sent = seconds, sent
 
 
 class RequestIds:
@@ -84,6 +131,7 @@ class RequestIds:
 
 def metrics_text() -> bytes:
     """All metrics in Prometheus' text format, of every worker where there are several."""
+    write_counts()
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return generate_latest()
     registry = CollectorRegistry()

@@ -42,6 +42,11 @@ class RecentAnswers(Generic[Key, Value]):
         found = self._found.get(key)
         return found[1] if found is not None and found[0] > self._now() else None
 
+    def until(self, key: Key) -> float:
+        """Until when what is remembered of a key may be used; a moment that has passed where nothing is."""
+        found = self._found.get(key)
+        return 0.0 if found is None else found[0]
+
     async def get(self, key: Key, load: Callable[[], Value | None]) -> Value | None:
         """What is remembered of a key, or what loading it gives; None is not remembered."""
         found = self._found.get(key)

@@ -148,7 +148,7 @@ def _public_app(settings: Settings) -> Any:
 
     watch_parent()
     # Threads that work on queries give way to the event loop sooner than Python's default.
-    sys.setswitchinterval(0.001)
+    sys.setswitchinterval(0.0005)
     return SharingApp(Service(settings))
 
 

@@ -9,7 +9,7 @@ error, never nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,7 @@ from distributary.sharing.table_policy import TablePolicy
 from distributary.storage.object_store import ObjectStore
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
+_FIRST_LINES = 32
 
 
 class SnapshotFiles:
@@ -133,6 +134,14 @@ class ServedTable:
     def __init__(self, files: SnapshotFiles, policy: TablePolicy) -> None:
         self.files = files
         self.policy = policy
+        self.first_lines: dict[tuple[Hashable, ...], bytes] = {}
+        """The lines that answers begin with, by what they depend on."""
+
+    def remember_first_lines(self, key: tuple[Hashable, ...], lines: bytes) -> None:
+        """Keep lines for the next answers, but not for every list of features that clients think of."""
+        if len(self.first_lines) >= _FIRST_LINES:
+            self.first_lines.clear()
+        self.first_lines[key] = lines
 
     @property
     def snapshot(self) -> Snapshot:
@@ -227,6 +236,10 @@ def _narrowed(block: FileBlock, rows: Indices) -> FileBlock:
 
 def _taken(rendered: RenderedRows, rows: Indices) -> Iterator[pa.RecordBatch]:
     """The lines at ascending positions, chunk by chunk."""
+    if rendered.num_chunks == 1:
+        batch = rendered.chunk(0)
+        yield batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+        return
     numbers = rows // CHUNK_FILES
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     for low, high in zip(starts, [*starts[1:], len(rows)], strict=True):

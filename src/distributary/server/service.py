@@ -23,6 +23,7 @@ from distributary.server.authentication import Authentication
 from distributary.server.continuation_tokens import ContinuationTokens, TokenKind
 from distributary.server.event_log import EventLog
 from distributary.server.key_ring import KeyRing
+from distributary.server.observability import write_counts
 from distributary.server.query_jobs import QueryJobs
 from distributary.server.rate_limits import CallRate, Concurrency, call_rates
 from distributary.server.read_audit import ReadAudit
@@ -44,6 +45,7 @@ class Service:
     def __init__(self, settings: Settings, log: EventLog | None = None) -> None:
         self.settings = settings
         self.log = log or EventLog(level=settings.log.level, as_text=settings.log.format == "text")
+        self.log.beside(write_counts)
         self.database = Database(settings.database)
         self.keys = KeyRing(settings.key_path)
         self.tokens = ContinuationTokens(self.keys, longest=_token_lifetimes(settings))
@@ -103,6 +105,11 @@ class Service:
         """A page of a list, at most a second old."""
         page = await self._lists.get(key, load)
         return b"" if page is None else page
+
+    def list_until(self, key: tuple[str, str, bytes], recipient: Recipient, share: str | None) -> float:
+        """Until when a page that was just given stays true: as long as all that it was made of."""
+        page = self._lists.until(key)
+        return page if share is None else min(page, self._shares.until((recipient.id, share)))
 
     async def share(self, recipient: Recipient, name: str) -> Share:
         """A share that is granted to a recipient; any other is not there."""

@@ -129,8 +129,13 @@ def first_lines(
     table: ServedTable, chosen: ResponseFormat, capabilities: Capabilities, version: int | None
 ) -> bytes:
     """The protocol and the metadata of a table, with its visible size and number of files."""
-    protocol = protocol_line(table.protocol, table.files.needed_features, chosen, capabilities)
-    return protocol + metadata_line(table, table.metadata, table.schema, chosen, version, sized=True)
+    key = (chosen, capabilities.reader_features if chosen == "delta" else None, version)
+    known = table.first_lines.get(key)
+    if known is None:
+        protocol = protocol_line(table.protocol, table.files.needed_features, chosen, capabilities)
+        known = protocol + metadata_line(table, table.metadata, table.schema, chosen, version, sized=True)
+        table.remember_first_lines(key, known)
+    return known
 
 
 def protocol_line(

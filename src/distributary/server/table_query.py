@@ -12,8 +12,10 @@ Everything that can be refused is refused before the first byte; a failure after
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -47,8 +49,13 @@ from distributary.sharing.ndjson import EndStreamAction
 from distributary.sharing.query_request import QueryRequest
 from distributary.sharing.table_policy import TablePolicy
 
-_LINES_AT_ONCE = 2_000
+# A little less than a megabyte, which is sent in one part.
+_LINES_AT_ONCE = 1_200
 _FIRST_LINES = 200
+_FEW_LINES = 100
+# Threads that sign at once would only take the interpreter from each other, and in turn from the event loop,
+# which then waits for each of them: one signs at a time.
+_turn = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +207,10 @@ class _FileStream:
                 start, size = start + size, _LINES_AT_ONCE
 
     def _joined(self, batch: pa.RecordBatch) -> bytes:
+        with nullcontext() if batch.num_rows <= _FEW_LINES else _turn:
+            return self._signed_and_joined(batch)
+
+    def _signed_and_joined(self, batch: pa.RecordBatch) -> bytes:
         signed = signed_urls(self._signer, checked_paths(batch), vector_paths(batch))
         known = self.expiration
         self.expiration = signed.expiration if known is None else min(known, signed.expiration)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import time
 from binascii import hexlify
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -38,6 +40,11 @@ LONGEST_LIFETIME = timedelta(days=7)
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _NEEDS_QUOTING = r"[^A-Za-z0-9._~/=-]"
+_LEAVES_ROOT = r"://|\\|\x00"
+# Arrow compiles a pattern at every call, which costs more than a few keys do.
+_FEW_KEYS = 64
+_needs_quoting = re.compile(_NEEDS_QUOTING).search
+_leaves_root = re.compile(_LEAVES_ROOT).search
 _BLOCK = 64
 _INNER = bytes(value ^ 0x36 for value in range(256))
 _OUTER = bytes(value ^ 0x5C for value in range(256))
@@ -91,9 +98,8 @@ class StoreSigner:
 
     def sign(self, paths: pa.Array) -> tuple[pa.Array, int]:
         """A URL for each canonical path, and when the first of them ends."""
-        outside = pc.match_substring_regex(paths, r"://|\\|\x00")
         signer = self._signer(self._store)
-        if outside.true_count == 0:
+        if not _any_leaves_root(paths):
             return signer.sign(paths)
         urls, ends = zip(*(self._resolved(path) for path in paths.to_pylist()), strict=True)
         return pa.array(urls, pa.string()), min(ends)
@@ -112,6 +118,12 @@ class StoreSigner:
         return known
 
 
+def _any_leaves_root(paths: pa.Array) -> bool:
+    if len(paths) <= _FEW_KEYS:
+        return any(map(_leaves_root, paths.to_pylist()))
+    return pc.match_substring_regex(paths, _LEAVES_ROOT).true_count > 0
+
+
 class _RootSigner(Protocol):
     """Signs keys below one root."""
 
@@ -120,8 +132,21 @@ class _RootSigner(Protocol):
 
 def _root_signer(store: CloudStore, lifetime: timedelta, now: Now) -> _RootSigner:
     if store.location.scheme == "s3" and store.keys is not None:
-        return SigV4Signer.of(store, store.keys(), lifetime, now())
+        return _signer_of_second(store, store.keys(), lifetime, int(now()))
     return _ObstoreSigner(store, lifetime, now)
+
+
+_of_second: WeakKeyDictionary[CloudStore, tuple[AwsKeys, timedelta, int, SigV4Signer]] = WeakKeyDictionary()
+
+
+def _signer_of_second(store: CloudStore, keys: AwsKeys, lifetime: timedelta, second: int) -> SigV4Signer:
+    """The S3 signer of a moment, which all answers of the same second share: their URLs say no more of it."""
+    known = _of_second.get(store)
+    if known is not None and known[:3] == (keys, lifetime, second):
+        return known[3]
+    made = SigV4Signer.of(store, keys, lifetime, second)
+    _of_second[store] = (keys, lifetime, second, made)
+    return made
 
 
 class _ObstoreSigner:
@@ -204,10 +229,20 @@ class SigV4Signer:
 
     def sign(self, keys: pa.Array) -> tuple[pa.Array, int]:
         """A URL for each key, and when they end."""
+        if len(keys) <= _FEW_KEYS:
+            return pa.array(self._few(keys.to_pylist()), pa.string()), self._end
         quoted = quoted_keys(keys)
         signatures = _hex_texts(self._signatures(quoted.cast(pa.binary()).to_pylist()))
         urls = pc.binary_join_element_wise(self._before, quoted, self._between, signatures, "")
         return urls, self._end
+
+    def _few(self, keys: list[str]) -> list[str]:
+        quoted = [_quoted(key) for key in keys]
+        signatures = self._signatures([key.encode() for key in quoted])
+        return [
+            f"{self._before}{key}{self._between}{signature.hex()}"
+            for key, signature in zip(quoted, signatures, strict=True)
+        ]
 
     def _signatures(self, keys: list[bytes]) -> list[bytes]:
         request, inner, outer, rest = self._request.copy, self._inner.copy, self._outer.copy, self._rest
@@ -228,6 +263,10 @@ def _hex_texts(digests: list[bytes]) -> pa.Array:
     text = hexlify(b"".join(digests))
     offsets = np.arange(len(digests) + 1, dtype=np.int32) * _BLOCK
     return pa.StringArray.from_buffers(len(digests), pa.py_buffer(offsets), pa.py_buffer(text))
+
+
+def _quoted(key: str) -> str:
+    return quote(key, safe="/~") if _needs_quoting(key) else key.replace("=", "%3D")
 
 
 def quoted_keys(keys: pa.Array) -> pa.Array:

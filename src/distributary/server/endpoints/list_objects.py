@@ -110,7 +110,8 @@ async def _listed(
         return _encode(found)
 
     key = (call.recipient.id, what, call.request.query_string)
-    return Answer(200, _HEADERS, await service.list_page(key, load))
+    body = await service.list_page(key, load)
+    return Answer(200, _HEADERS, body, service.list_until(key, call.recipient, call.names.get("share")))
 
 
 def max_results(text: str | None) -> int:

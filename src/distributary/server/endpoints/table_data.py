@@ -9,6 +9,7 @@ read is audited.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -159,10 +160,7 @@ def _made(service: Service, work: Callable[[], QueryAnswer], leave: Callable[[],
         finally:
             leave()
 
-    streamed = StreamedAnswer(
-        answer.status, answer.headers, answer.pieces, answer.executor, answer.length, release
-    )
-    return streamed, made
+    return dataclasses.replace(answer, release=release), made
 
 
 def _note(service: Service, call: Call, asked: Asked, kind: str, result: QueryAnswer | BaseException) -> None:
