@@ -16,6 +16,7 @@ HEAD = (
     "| | engine | wall s | CPU s | memory MB | ours : it, wall | CPU | memory |",
     "|---|---|--:|--:|--:|--:|--:|--:|",
 )
+MOVED_HEAD = (f"{HEAD[0]} MB moved |", f"{HEAD[1]}--:|")
 NAMES = {
     OURS: "distributary",
     "deltalake_pyarrow": "deltalake, pyarrow",
@@ -38,6 +39,8 @@ class Measurement:
     cpu: float
     memory: float
     result: object = None
+    moved: int | None = None
+    """Bytes that came over the network, where somebody counts them."""
 
     @classmethod
     def best(cls, many: Sequence[Measurement]) -> Measurement:
@@ -47,6 +50,7 @@ class Measurement:
             min(one.cpu for one in many),
             max(one.memory for one in many),
             many[0].result,
+            max((one.moved for one in many if one.moved is not None), default=None),
         )
 
 
@@ -147,12 +151,15 @@ def circumstances(versions: Mapping[str, str], load: float) -> str:
 
 def table_lines(outcomes: Sequence[Outcome], with_head: bool) -> list[str]:
     """Rows of a table, ours first in each case."""
-    lines = list(HEAD) if with_head else []
+    counted = any(one.moved is not None for outcome in outcomes for one in outcome.measurements.values())
+    lines = list(MOVED_HEAD if counted else HEAD) if with_head else []
     for outcome in outcomes:
         ours = outcome.measurements.get(OURS)
         for number, (engine, measured) in enumerate(outcome.measurements.items()):
             title = outcome.case.title if number == 0 else ""
-            lines.append(f"| {title} | {NAMES.get(engine, engine)} | {_figures(measured, ours, engine)} |")
+            moved = f" {measured.moved / 1e6:,.2f} |" if measured.moved is not None else ""
+            figures = _figures(measured, ours, engine)
+            lines.append(f"| {title} | {NAMES.get(engine, engine)} | {figures} |{moved}")
     return lines
 
 

@@ -13,8 +13,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -27,6 +28,8 @@ from rich.console import Console
 PROJECT = Path(__file__).resolve().parent.parent
 SUBJECTS = ("read_log", "scan_rows", "write_table", "spark_tables", "sharing_server", "sharing_client")
 SPARK_PYTHON = PROJECT / ".venv-spark-peer" / "bin" / "python"
+
+Moved = Callable[[], int]
 
 console = Console(stderr=True)
 
@@ -90,9 +93,9 @@ def _run_subject(name: str, sizes: Sizes, options: argparse.Namespace) -> AnySec
     section = Section(
         name, subject.TITLE, subject.INTRODUCTION, [], _versions(subject, options), repeats, load
     )
-    with _surroundings(subject, chosen[0], options.data), _engines(subject, options) as engines:
+    with _surroundings(subject, chosen[0], options.data) as moved, _engines(subject, options) as engines:
         for case in chosen:
-            outcome = _run_case(engines, case, repeats, options.data)
+            outcome = _run_case(engines, case, repeats, options.data, moved)
             section.outcomes.append(outcome)
             print("\n".join(table_lines([outcome], with_head=len(section.outcomes) == 1)), flush=True)
             for problem in outcome.problems:
@@ -118,8 +121,8 @@ def _own_section(
     return section
 
 
-def _surroundings(subject: ModuleType, case: Case, cache: Path) -> AbstractContextManager[None]:
-    """What has to run beside the engines of a subject: a server, for one."""
+def _surroundings(subject: ModuleType, case: Case, cache: Path) -> AbstractContextManager[Moved | None]:
+    """What has to run beside the engines of a subject: a server, for one, which tells what it has sent."""
     if not hasattr(subject, "surroundings"):
         return nullcontext()
     return subject.surroundings(table_folder(cache.absolute(), case.data))
@@ -132,14 +135,17 @@ def _engines(subject: ModuleType, options: argparse.Namespace) -> FreshProcesses
     return LastingProcesses(subject.__name__, python, options.data.absolute())
 
 
-def _run_case(engines: FreshProcesses | LastingProcesses, case: Case, repeats: int, cache: Path) -> Outcome:
+def _run_case(
+    engines: FreshProcesses | LastingProcesses, case: Case, repeats: int, cache: Path, moved: Moved | None
+) -> Outcome:
     with console.status(f"{case.group}: {case.title}: making the table"):
         folder = table_folder(cache.absolute(), case.data)
     found: dict[str, list[Measurement]] = {}
     problems: list[str] = []
-    for engine in [name for _ in range(repeats) for name in case.engines if engines.has(name)]:
+    chosen = [name for name in case.engines if engines.has(name)]
+    for engine, last in [(name, turn == repeats) for turn in range(1, repeats + 1) for name in chosen]:
         with console.status(f"{case.group}: {case.title}: {engine}"):
-            measured = engines.measure(engine, case, folder)
+            measured = _measured(engines, engine, case, folder, moved if last else None)
         if isinstance(measured, str):
             problems.append(f"{engine}: {measured}")
         else:
@@ -149,6 +155,15 @@ def _run_case(engines: FreshProcesses | LastingProcesses, case: Case, repeats: i
         problems += [f"{engine} gave {result}" for result, engine in results.items()]
     best = {engine: Measurement.best(many) for engine, many in found.items()}
     return Outcome(case, best, list(dict.fromkeys(problems)))
+
+
+def _measured(
+    engines: FreshProcesses | LastingProcesses, engine: str, case: Case, folder: Path, moved: Moved | None
+) -> Measurement | str:
+    """One measurement; with what was moved meanwhile, where somebody can tell."""
+    before = 0 if moved is None else moved()
+    found = engines.measure(engine, case, folder)
+    return found if moved is None or isinstance(found, str) else replace(found, moved=moved() - before)
 
 
 def _versions(subject: ModuleType, options: argparse.Namespace) -> dict[str, str]:

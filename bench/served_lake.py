@@ -36,6 +36,24 @@ class Served:
     port: int
     pid: int
     token: str = field(default="", repr=False)
+    admin_port: int = 0
+    storage_pid: int | None = None
+
+    def bytes_sent(self) -> int:
+        """Bytes that the server and its S3 server have sent so far; waits until all are counted."""
+        before, count = -1, self._bytes_counted()
+        while before != count:
+            # Workers add what they have counted to their metrics a few times a second.
+            time.sleep(0.7)
+            before, count = count, self._bytes_counted()
+        return count
+
+    def _bytes_counted(self) -> int:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        found = re.findall(r"^http_server_response_body_bytes_total\{[^}]*\} (\S+)$", text, re.M)
+        written = 0 if self.storage_pid is None else re.search(r"wchar: (\d+)", _proc(self.storage_pid, "io"))
+        return round(sum(map(float, found))) + (int(written[1]) if written else 0)
 
     def cpu_seconds(self) -> float:
         """User and system time of the server's processes so far."""
@@ -81,15 +99,15 @@ def sharing_server(lake: Path, *, with_s3: bool, tables: Sequence[str] = ()) -> 
     """Our server over the tables of a lake: share `disk` as they lie, share `lake` through S3."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-server-")))
-        storage = stack.enter_context(_s3(lake, folder)) if with_s3 else {}
+        storage, storage_pid = stack.enter_context(_s3(lake, folder)) if with_s3 else ({}, None)
         roots = {DISK: str(lake / "lake"), **({S3: "s3://lake"} if with_s3 else {})}
         token = _catalog(folder, roots, storage, tables)
-        port = free_port()
+        port, admin_port = free_port(), free_port()
         settings = {
             "database": str(folder / "catalog.db"),
             "key_file": str(folder / "keys.json"),
             "port": port,
-            "admin_port": free_port(),
+            "admin_port": admin_port,
             "limits": NO_LIMITS,
             "storage": storage,
             "cache": {"folder": str(folder / "cache")},
@@ -100,7 +118,7 @@ def sharing_server(lake: Path, *, with_s3: bool, tables: Sequence[str] = ()) -> 
         command = [sys.executable, "-m", "distributary", "serve", "--config", str(folder / "server.yaml")]
         process = stack.enter_context(running(command, port, folder, path="/readyz"))
         _wait_until_idle(Served(port, process.pid))
-        yield Served(port, process.pid, token)
+        yield Served(port, process.pid, token, admin_port, storage_pid)
 
 
 def _wait_until_idle(server: Served) -> None:
@@ -142,8 +160,8 @@ def _catalog(
 
 
 @contextmanager
-def _s3(lake: Path, folder: Path) -> Iterator[dict[str, dict[str, str]]]:
-    """The options of the S3 store that serves the lake's own files."""
+def _s3(lake: Path, folder: Path) -> Iterator[tuple[dict[str, dict[str, str]], int]]:
+    """The options of the S3 store that serves the lake's own files, and its process."""
     binary = s3_server()
     assert binary is not None
     port, secret = free_port(), secrets.token_hex(16)
@@ -152,8 +170,8 @@ def _s3(lake: Path, folder: Path) -> Iterator[dict[str, dict[str, str]]]:
     options = {"aws_endpoint": f"http://127.0.0.1:{port}", "aws_access_key_id": "bench",
                "aws_secret_access_key": secret, "aws_region": "us-east-1", "aws_allow_http": "true",
                "aws_virtual_hosted_style_request": "false"}  # fmt: skip
-    with running(command, port, folder, **keys):
-        yield {"s3://lake": options}
+    with running(command, port, folder, **keys) as process:
+        yield {"s3://lake": options}, process.pid
 
 
 @contextmanager

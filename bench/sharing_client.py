@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,8 @@ over S3 (versitygw on loopback); the server's own work is in no figure. `many` h
 `large` 10 files of 1,000,000 rows, `parts` 1,000 partitions, `wide` 50 columns and 1,000,000 rows, `changed`
 20 versions with a change feed. The official client cannot choose columns, and filters by hints to the server
 only: it then takes what is wanted from the frame. Clients begin without connections. Rows and sums are
-compared after the clock has stopped."""
+compared after the clock has stopped. "MB moved" is what the server and the S3 server have sent: the answers
+of the protocol and the bytes of files."""
 LIBRARIES = ("delta-sharing", "pandas", "pyarrow")
 TWO_QUESTIONS = (
     "One partition in the delta format: ours asks two questions, since a predicate needs the table's types "
@@ -67,8 +68,11 @@ def cases(sizes: Sizes) -> list[Case]:
 
 
 @contextmanager
-def surroundings(folder: Path) -> Iterator[None]:
-    """The server, and a profile for it, which the processes that measure find by the environment."""
+def surroundings(folder: Path) -> Iterator[Callable[[], int]]:
+    """The server, and a profile for it, which the processes that measure find by the environment.
+
+    Gives what tells how many bytes were sent so far.
+    """
     from fabricated_shares import TABLES
     from served_lake import s3_server, sharing_server
 
@@ -83,7 +87,7 @@ def surroundings(folder: Path) -> Iterator[None]:
         profile.write_text(json.dumps(credentials))
         os.environ[PROFILE] = str(profile)
         try:
-            yield
+            yield served.bytes_sent
         finally:
             del os.environ[PROFILE]
 
