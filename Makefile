@@ -35,6 +35,7 @@ evidence: $(READY) tools  ## Measure the full reliability figures; writes docs/e
 
 pages: $(READY)  ## Write the generated pages of the docs anew
 	$(BIN)/python tools/cli_page.py
+	$(BIN)/python tools/client_notebook.py
 	$(BIN)/python tools/obligations_page.py
 
 docs: pages  ## Build the documentation into site/
