@@ -81,12 +81,12 @@ def _add_corpus(admin: Administration, corpus: Path, lake: Path) -> None:
 def _make_recipients(admin: Administration) -> dict[str, str]:
     soon = now_ms() + DAY
     tokens: dict[str, str] = {}
-    for name in ("acme", "rival", "revoked", "expired", "disabled", "elsewhere"):
+    for name in ("acme", "colleague", "rival", "revoked", "expired", "disabled", "elsewhere"):
         admin.create_recipient(name, properties={"country": "FR"})
         end = now_ms() + 50 if name == "expired" else soon
         tokens[name] = admin.issue_token(name, expires_at=end).text
     for share in ("Sales", "empty"):
-        for name in ("acme", "revoked", "expired", "disabled", "elsewhere"):
+        for name in ("acme", "colleague", "revoked", "expired", "disabled", "elsewhere"):
             admin.grant(share, name)
     admin.grant("other", "rival")
     admin.revoke_all_tokens("revoked")
