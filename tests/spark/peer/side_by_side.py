@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,9 +116,20 @@ class Pair:
         ours = {"schema": frame.schema.simpleString(), "rows": rows}
         return ours, self._ask({"do": "sql", "text": self._text(text, self.theirs)})
 
-    def allow_short_retention(self) -> None:
+    def peer_says(self, text: str, whose: str) -> dict[str, Any]:
+        """What delta-spark answers to a statement about our table or its own."""
+        path = self.ours if whose == "ours" else self.theirs
+        return self._ask({"do": "sql", "text": self._text(text, path)})
+
+    @contextmanager
+    def short_retention_allowed(self) -> Iterator[None]:
         """Let our session vacuum as the peer's does, which does not look at the retention."""
-        self._spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        check = "spark.databricks.delta.retentionDurationCheck.enabled"
+        self._spark.conf.set(check, "false")
+        try:
+            yield
+        finally:
+            self._spark.conf.unset(check)
 
     def changes(self, start: int) -> tuple[list[str], list[str]]:
         """The change feeds of both, each read by delta-spark."""

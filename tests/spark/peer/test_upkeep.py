@@ -60,9 +60,9 @@ def test_vacuumed_tables_are_read_and_changed_by_the_other(pair: Pair) -> None:
         Step("SELECT id, id % 2 AS p FROM range(6)", {"partition_by": ["p"]}),
         Step("SELECT id, id % 2 AS p FROM range(6, 9)", {"mode": "overwrite"}),
     )
-    pair.allow_short_retention()
     for text in ("VACUUM {t} RETAIN 0 HOURS DRY RUN", "VACUUM {t} RETAIN 0 HOURS"):
-        ours, theirs = pair.both(text)
+        with pair.short_retention_allowed():
+            ours, theirs = pair.both(text)
         assert ours["schema"] == theirs["schema"]
         assert ours["rows"]
     active = DeltaTable(pair.ours).snapshot().files().num_rows
