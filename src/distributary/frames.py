@@ -110,11 +110,17 @@ class RowSource(ABC):
         """The rows as an Arrow table."""
         import pyarrow
 
-        return pyarrow.Table.from_batches(self.to_record_batches(), self.arrow_schema)
+        from distributary.arrow_memory import frame_memory
+
+        with frame_memory():
+            return pyarrow.Table.from_batches(self.to_record_batches(), self.arrow_schema)
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas DataFrame."""
-        return to_pandas(self.to_arrow(), consume=True)
+        from distributary.arrow_memory import frame_memory
+
+        with frame_memory():
+            return to_pandas(self.to_arrow(), consume=True)
 
     def to_polars(self) -> pl.DataFrame:
         """The rows as a Polars DataFrame."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 import pyarrow as pa
 
-from distributary.client.arrow_memory import frame_memory
+from distributary.arrow_memory import frame_memory
 from distributary.client.awaitable_rows import AwaitableRows
 from distributary.client.delta_replay import scan_settings, takes_first_rows
 from distributary.client.file_download import FileSource, FileUrls
@@ -30,7 +30,6 @@ from distributary.frames import lazy_polars
 from distributary.sharing.names import TableName
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
     from pyspark.sql import DataFrame as SparkDataFrame
     from pyspark.sql import SparkSession
@@ -104,11 +103,6 @@ class SharedRows(AwaitableRows):
         opened = self._open()
         with frame_memory():
             return pa.Table.from_batches(opened.batches(), opened.schema)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame."""
-        with frame_memory():
-            return super().to_pandas()
 
     def to_lazy(self) -> pl.LazyFrame:
         """The rows as a Polars LazyFrame: columns and `head` that it needs are asked for, and no more."""
