@@ -1,6 +1,6 @@
 """A smoke part for any supported PySpark: reads and writes through every seam to Spark's internals.
 
-usage: python smoke.py FOLDER [MASTER]       with the package on PYTHONPATH; prints one line when all is well
+usage: python smoke.py FOLDER [MASTER [MODES]]   with the package on PYTHONPATH; prints a line if all is well
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from distributary.spark.table_scan import prune_with_spark, scan_snapshot
 
 INNER = pa.struct([("x", pa.int32()), ("y", pa.string())])
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("n", INNER)])
+# Little data: code that is compiled well costs more than it saves.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
 
 
@@ -81,10 +83,12 @@ def main() -> None:
     """Run all parts on a session of its own."""
     folder = Path(sys.argv[1])
     master = sys.argv[2] if len(sys.argv) > 2 else "local[2]"
+    modes = sys.argv[3].split(",") if len(sys.argv) > 3 else ("none", "name", "id")
     settings = {"spark.master": master, "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
-    spark = session("smoke", conf={**settings, "spark.executor.memory": "600m"})
+    quick = {f"spark.{whose}.extraJavaOptions": QUICK_START for whose in ("driver", "executor")}
+    spark = session("smoke", conf={**settings, **quick, "spark.executor.memory": "600m"})
     spark.sparkContext.setLogLevel("ERROR")
-    for mode in ("none", "name", "id"):
+    for mode in modes:
         _check_mode(spark, folder, mode)
     source = read_table(spark, str(folder / "name"))
     write_table(source, str(folder / "copy"), partition_by=["day"])

@@ -110,3 +110,20 @@ def test_retried_tasks_are_written_once_and_a_failing_job_leaves_nothing(tmp_pat
     assert result["retried"] == {"rows": 400, "distinct": 400, "files": 4}
     assert result["died"] == {"rows": 400, "distinct": 400, "files": 4}
     assert result["failed"] == {"version": 1, "left": []}
+
+
+def test_attempts_that_were_not_committed_are_never_named(tmp_path: Path) -> None:
+    """What a copy of a task leaves (speculation: the coordinator lets one attempt commit) is no file."""
+    store = open_store(str(tmp_path))
+    kept = ["w/p=1/part-00000.parquet", "w/part-00001.parquet"]
+    left = [
+        "w/_temporary/0/_temporary/attempt_1_0001_m_000001_7/part-00001.parquet",
+        "w/_temporary/0/task_1_0001_m_000001/p=1/part-00001.parquet",
+        "w/p=1/.part-00000.parquet.crc",
+        "w/_SUCCESS",
+        "w/.spark-staging-1/part-00002.parquet",
+    ]
+    for key in (*kept, *left):
+        store.put_if_absent(key, b"x")
+    assert sorted(file.path for file in new_files.written_files(store, "w")) == sorted(kept)
+    assert sorted(file.path for file in store.list_all("w")) == sorted(kept)

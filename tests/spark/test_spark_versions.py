@@ -34,7 +34,7 @@ def _smoke(python: Path, folder: Path, *arguments: str) -> str:
 def _environment(folder: str) -> Path:
     python = PROJECT / folder / "bin" / "python"
     if not python.exists():
-        pytest.skip(f"{folder} is not there; `make tools` and tools/spark_matrix.py make it")
+        pytest.skip(f"{folder} is not there; `make tools` makes it")
     asked = f"import importlib.util as u; assert all(map(u.find_spec, {NEEDED}))"
     if subprocess.run([python, "-c", asked], capture_output=True, check=False).returncode:
         pytest.skip(f"{folder} lacks packages that the smoke part needs")
@@ -46,7 +46,8 @@ def _environment(folder: str) -> Path:
     ("version", "folder"), [("4.2", ".venv-spark-peer"), ("4.1", ".tools/spark-4.1")], ids=["4.2", "4.1"]
 )
 def test_smoke_part_runs_on_another_pyspark(tmp_path: Path, version: str, folder: str) -> None:
-    assert f"SMOKE {version}" in _smoke(_environment(folder), tmp_path)
+    """Column mapping by name and by id; `make evidence ARGS=spark_versions` runs every mode everywhere."""
+    assert f"SMOKE {version}" in _smoke(_environment(folder), tmp_path, "local[2]", "name,id")
 
 
 @pytest.mark.slow
@@ -54,5 +55,5 @@ def test_executors_of_their_own_need_nothing_of_ours(tmp_path: Path) -> None:
     """Two executor processes that have neither our classes nor our package read all the same."""
     home = importlib.util.find_spec("pyspark")
     assert home is not None
-    output = _smoke(Path(sys.executable), tmp_path, "local-cluster[2,1,700]")
+    output = _smoke(Path(sys.executable), tmp_path, "local-cluster[2,1,700]", "name")
     assert "local-cluster" in output

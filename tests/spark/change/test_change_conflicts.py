@@ -132,10 +132,10 @@ def test_a_changed_schema_is_a_conflict(spark: SparkSession, make_vectors: Table
 
 
 def test_two_drivers_and_an_arrow_writer_end_with_a_serialisable_history(
-    spark: SparkSession, make: TableMaker
+    spark: SparkSession, make_vectors: TableMaker
 ) -> None:
     """Two drivers raise the same counters while Arrow appends: each committed step shows once."""
-    path = make([(0, 0, "counter"), (1, 0, "counter")])
+    path = make_vectors([(0, 0, "counter"), (1, 0, "counter")])
 
     def append() -> None:
         for number in range(4):

@@ -26,6 +26,8 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.driver.memory": "512m",
     "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
