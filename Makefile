@@ -41,9 +41,10 @@ pages: $(READY)  ## Write the generated pages of the docs anew
 docs: pages  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-tools:  ## Install what tests need beside Python (object store servers, strace, delta-spark), as far as it can be had here
+tools: $(READY)  ## Install what tests need beside Python (object store servers, strace, delta-spark, PySpark 4.1), as far as it can be had here
 	@tools/test_servers.sh
 	@tools/delta_spark_peer.sh
+	@$(BIN)/python tools/spark_matrix.py --install 4.1
 
 $(READY): pyproject.toml tools/make_environment
 	@tools/make_environment .venv --editable '.[all]' --group dev

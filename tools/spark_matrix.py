@@ -1,14 +1,15 @@
 """Run the smoke part of the Spark tests on every supported PySpark, each in an environment of its own.
 
-usage: python tools/spark_matrix.py [4.1 4.2 4.3]      (default: all)
-The environments are kept in .tools/spark-<version>; the last line says what was run.
+usage: python tools/spark_matrix.py [--install] [4.1 4.2 4.3]      (default: all)
+With --install the environments are only made; what cannot be had here is left out, and said.
+They are kept in .tools/spark-<version>; the last line says what was run.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
-import sys
 import tempfile
 import tomllib
 from pathlib import Path
@@ -47,10 +48,26 @@ def smoke(version: str) -> str:
     return line.removeprefix("SMOKE ")
 
 
+def installed(version: str) -> str:
+    """What became of a version's environment."""
+    try:
+        environment(version)
+    except subprocess.CalledProcessError:
+        return f"PySpark {version}: left out, it could not be installed"
+    return f"PySpark {version}: present"
+
+
 def main() -> None:
     """Run what was asked for, one version after the other."""
-    for version in sys.argv[1:] or RELEASES:
-        print(smoke(version), flush=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--install", action="store_true")
+    parser.add_argument("versions", nargs="*")
+    given = parser.parse_args()
+    unknown = set(given.versions) - set(RELEASES)
+    if unknown:
+        parser.error(f"not supported: {', '.join(sorted(unknown))}")
+    for version in given.versions or RELEASES:
+        print(installed(version) if given.install else smoke(version), flush=True)
 
 
 if __name__ == "__main__":
