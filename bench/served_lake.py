@@ -175,6 +175,18 @@ def _s3(lake: Path, folder: Path) -> Iterator[tuple[dict[str, dict[str, str]], i
 
 
 @contextmanager
+def bare_server() -> Iterator[Served]:
+    """An ASGI application that does nothing, on the same HTTP server with as many workers as ours."""
+    port = free_port()
+    with TemporaryDirectory(prefix="bench-bare-") as name:
+        command = [sys.executable, "-m", "granian", "--interface", "asgi", "--workers", "2", "--no-ws",
+                   "--http", "1", "--port", str(port), "--working-dir", str(PROJECT / "bench"),
+                   "bare_asgi:application"]  # fmt: skip
+        with running(command, port, Path(name)) as process:
+            yield Served(port, process.pid)
+
+
+@contextmanager
 def plain_file_server(root: Path) -> Iterator[tuple[str, Served]]:
     """nginx with sendfile where it is installed, else a few lines of Python around `os.sendfile`."""
     nginx = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))

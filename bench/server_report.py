@@ -64,7 +64,7 @@ def section_text(
             lines += [f"### {group}", "", *HEAD, *_rows(measured, found, reference), ""]
     lines += _beside(found.get("shares_beside_queries"), reference.get("shares_beside_queries"))
     lines += _files(found.get("file_tickets"))
-    lines += _targets(cases, found) if with_targets else []
+    lines += [*_targets(cases, found), *_bound(found.get("shares"))] if with_targets else []
     if problems:
         lines += ["**What went wrong**", "", *(f"- {problem}" for problem in problems), ""]
     return lines[:-1]
@@ -145,6 +145,20 @@ def _targets(cases: Sequence[ServerCase], found: Mapping[str, Figures]) -> list[
     ]
     head = ["**Targets**", "", "| target | asked | measured | |", "|---|--:|--:|---|"]
     return [*head, *lines, ""] if lines else []
+
+
+def _bound(shares: Figures | None) -> list[str]:
+    """What the machine allows a server of this kind at all: whoever makes the load takes a part of it."""
+    if shares is None or "bare" not in shares or "c32" not in shares:
+        return []
+    share = 100 * shares["c32"] / shares["bare"]
+    return [
+        "An ASGI application that does nothing, on the same HTTP server and in the same run, gave "
+        f"{shares['bare']:,.0f} requests/s",
+        "at 32 connections, made on the same cores: `/shares`, with token, limit, metrics and log, has",
+        f"{share:.0f} % of this bound.",
+        "",
+    ]
 
 
 def _verdict(title: str, bound: Bound, figures: Figures) -> str:

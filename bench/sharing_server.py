@@ -15,7 +15,7 @@ from pathlib import Path
 from case import Sizes
 from http_load import Effort, Request, ask, at_once, beside_others, connection, download, in_turn
 from report import WrittenSection, circumstances
-from served_lake import DISK, S3, Served, plain_file_server, s3_server, sharing_server
+from served_lake import DISK, S3, Served, bare_server, plain_file_server, s3_server, sharing_server
 from server_report import Figures, section_text
 
 TITLE = "Sharing server"
@@ -229,6 +229,9 @@ def _measured(case: ServerCase, server: Served, lake: Path, quick: bool) -> Figu
     figures = dict(in_turn(server, request, effort))
     for many in (case.together or ()) if not quick or case.name in QUICKLY else ():
         figures[f"c{many}"] = at_once(server, request, many, seconds)
+    if case.name == "shares":
+        with bare_server() as bare:
+            figures["bare"] = at_once(bare, request, 32, seconds)
     return figures
 
 

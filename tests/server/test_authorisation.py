@@ -99,15 +99,19 @@ def test_revoked_token_grant_and_ticket_end_within_a_second(server):
     answer = server.query("other.eu.Orders", token=issued.text)
     url = json.loads(answer.text.splitlines()[-1])["file"]["url"]
     assert server.get(url, token=None).status_code == 200
+    assert len(server.get("/shares", token=issued.text).json()["items"]) == 1
     admin.revoke("other", "brief")
     time.sleep(1)
+    assert server.get("/shares", token=issued.text).json()["items"] == []
     assert server.query("other.eu.Orders", token=issued.text).status_code == 404
     assert server.get(url, token=None).status_code == 403
     admin.grant("other", "brief")
     time.sleep(1)
     assert server.get(url, token=None).status_code == 200
+    assert len(server.get("/shares", token=issued.text).json()["items"]) == 1
     admin.revoke_token(issued.token.id)
     time.sleep(1)
+    assert server.get("/shares", token=issued.text).status_code == 401
     assert server.query("other.eu.Orders", token=issued.text).status_code == 401
     admin.drop_recipient("brief")
     time.sleep(1)

@@ -136,18 +136,20 @@ class SharingApp:
 
     async def _given_again(self, asked: ListRequest, known: RememberedList, send: Send) -> None:
         """Answer with a list that was just given."""
-        id = self._ids.id_for(asked.given_id)
-        exchange = Exchange(id, "GET", known.route, known.recipient, user_agent=asked.user_agent)
-        exchange.address = asked.key[1]
+        started, id, complete = time.perf_counter(), self._ids.id_for(asked.given_id), False
         request_began()
-        complete = False
         try:
             headers = [*known.headers, (_REQUEST_ID, id.encode())]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": known.body, "more_body": False})
             complete = True
         finally:
-            self._record(exchange, Delivery(200, len(known.body), complete))
+            line = RequestLine(
+                request_id=id, method="GET", route=known.route, status=200, bytes=len(known.body),
+                ms=time.perf_counter() - started, address=asked.key[1], recipient=known.recipient,
+                user_agent=asked.user_agent, complete=None if complete else False,
+            )  # fmt: skip
+            self._noted(line)
 
     async def _answered(
         self, exchange: Exchange, scope: Scope, receive: Receive
@@ -237,18 +239,13 @@ class SharingApp:
         return Answer(told.status, error_headers(told), body)
 
     def _record(self, exchange: Exchange, delivery: Delivery) -> None:
-        seconds = time.perf_counter() - exchange.started
-        method = exchange.method if exchange.method in _METHODS else "other"
-        observe_request(exchange.route, method, delivery.status, seconds, delivery.sent)
-        if not delivery.complete:
-            CUT_STREAMS.labels("left").inc()
-        self._service.log.request(
+        self._noted(
             RequestLine(
                 request_id=exchange.id,
-                method=method,
+                method=exchange.method if exchange.method in _METHODS else "other",
                 route=exchange.route,
                 status=delivery.status,
-                ms=round(seconds * 1000, 2),
+                ms=time.perf_counter() - exchange.started,
                 bytes=delivery.sent,
                 address=exchange.address,
                 recipient=exchange.recipient,
@@ -256,6 +253,14 @@ class SharingApp:
                 complete=None if delivery.complete else False,
             )
         )
+
+    def _noted(self, line: RequestLine) -> None:
+        """Count and log a request; the line comes with its seconds."""
+        observe_request(line.route, line.method, line.status, line.ms, line.bytes)
+        if line.complete is False:
+            CUT_STREAMS.labels("left").inc()
+        line.ms *= 1000
+        self._service.log.request(line)
 
 
 def _given_id(scope: Scope) -> str | None:

@@ -98,7 +98,7 @@ class EventLog:
         if isinstance(noted, bytes):
             return noted
         at, line = noted
-        line.time = time_text(at)
+        line.time, line.ms = time_text(at), round(line.ms, 2)
         line.level, line.event = "info", "request"
         line.user_agent = _shown(line.user_agent)
         return _encode(line) if self._render is _encode else _text_line(msgspec.to_builtins(line))

@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from distributary.server.answers import Answer, Headers
 from distributary.server.authentication import Authentication
 from distributary.server.request import MAX_HEADER_BYTES, MAX_TARGET_BYTES, Scope
@@ -22,8 +24,7 @@ ListKey = tuple[bytes, str, bytes, bytes]
 _MOST: Final = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class ListRequest:
+class ListRequest(msgspec.Struct, frozen=True):
     """What a request for a list says: which list it is, and what the log wants to know."""
 
     key: ListKey
