@@ -17,7 +17,7 @@ from distributary.errors import DistributaryError
 
 if TYPE_CHECKING:
     from distributary.client.shared_table import SharedTable
-    from distributary.client.sync import SyncResult
+    from distributary.client.sync import Copying, SyncResult
     from distributary.storage.object_store import ObjectStore
 
 # The exit code of what may pass by itself: the network, a server that is busy or starts anew.
@@ -54,6 +54,13 @@ def _as_keyword(command: Callable[..., None]) -> Callable[..., None]:
     help="The version with which a new copy begins. Default: the latest.",
 )
 @click.option("--compare", is_flag=True, help="Compare with the latest version, file by file, when done.")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Who fetches the files: this process, or the workers of a Spark session (extra `spark`).",
+)
 @result_option
 def sync(
     location: TableLocation,
@@ -63,6 +70,7 @@ def sync(
     interval: float,
     first: int | None,
     compare: bool,
+    engine: str,
     result: str,
 ) -> None:
     """Make a copy of a shared table at PATH, or bring the one that is there up to date.
@@ -76,9 +84,10 @@ def sync(
       distributary sync sales.eu.orders s3://lab/orders --follow --interval 60
     """
     shared, store = recipient.table(table), location.store()
+    copying = _spark_copying(shared, store, location) if engine == "spark" else None
     while True:
         try:
-            _run(shared, store, first, compare, result, quiet=follow)
+            _run(shared, store, copying, first, compare, result, quiet=follow)
         except DistributaryError as error:
             if not follow or error.exit_code != _MAY_PASS:
                 raise
@@ -88,11 +97,24 @@ def sync(
         time.sleep(interval)
 
 
+def _spark_copying(shared: SharedTable, store: ObjectStore, location: TableLocation) -> Copying:
+    from distributary.spark import session
+
+    return shared.copying_by(session("distributary sync"), store, location.storage_options)
+
+
 def _run(
-    shared: SharedTable, store: ObjectStore, first: int | None, compare: bool, result: str, *, quiet: bool
+    shared: SharedTable,
+    store: ObjectStore,
+    copying: Copying | None,
+    first: int | None,
+    compare: bool,
+    result: str,
+    *,
+    quiet: bool,
 ) -> None:
     with working(f"copying {shared.name}…") as tell:
-        found = shared.sync_run(store, _counted(tell)).finish(first, compare=compare)
+        found = shared.sync_run(store, _counted(tell), copying).finish(first, compare=compare)
     if found.commits or not quiet:
         write_result(_sentence(found), _facts(found), result)
 

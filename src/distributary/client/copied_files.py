@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -68,10 +68,10 @@ class FileCopier:
         self._store = store
         self._source = source
 
-    def fetch(self, adds: Iterable[Add], received: Received) -> int:
+    def fetch(self, adds: Sequence[Add], received: Received) -> int:
         """Fetch the files of adds, as an answer has them, that the copy lacks; gives the bytes that came."""
         data = {add.path: add.size for add in adds}
-        vectors = {key: add for add in adds if (key := _vector_key(add)) is not None}
+        vectors = {key: add for add in adds if (key := vector_key(add)) is not None}
         count = 0
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
@@ -128,7 +128,8 @@ class FileCopier:
             raise
 
 
-def _vector_key(add: Add) -> str | None:
+def vector_key(add: Add) -> str | None:
+    """The id of the file that has an add's deletion vector, where it is in a file."""
     vector = add.deletion_vector
     return None if vector is None or vector.storage_type == "i" else vector.path_or_inline_dv
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,7 +19,8 @@ from distributary.client.session import Session
 from distributary.client.shared_changes import ChangesRange, SharedChanges
 from distributary.client.shared_rows import Moment, wire_time
 from distributary.client.shared_snapshot import SharedSnapshot
-from distributary.client.sync import SyncedVersion, SyncResult, TableSync
+from distributary.client.spark_copy import spark_copying
+from distributary.client.sync import Copying, SyncedVersion, SyncResult, TableSync
 from distributary.client.table_answer import TableAnswer, TableInformation
 from distributary.client.table_query import ChangesQuestion, QueryBody, SnapshotQuestion, ask_metadata
 from distributary.delta.log.actions import Metadata, Protocol
@@ -26,6 +28,9 @@ from distributary.delta.schema.arrow_schema import arrow_schema
 from distributary.delta.schema.data_types import StructType, parse_schema
 from distributary.sharing.names import TableName
 from distributary.storage.object_store import ObjectStore, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class SharedTable:
@@ -108,14 +113,23 @@ class SharedTable:
         starting_version: int | None = None,
         compare: bool = False,
         storage_options: Mapping[str, str] | None = None,
+        spark: SparkSession | None = None,
     ) -> SyncResult:
         """Make or continue a local Delta copy of the table at a path or URI, up to the latest version.
 
         A new copy begins with the latest version, or with `starting_version`; then each shared version is one
-        commit. With `compare` the copy is also compared with the latest version, file by file.
+        commit. With `compare` the copy is also compared with the latest version, file by file. With `spark`
+        the workers of that session fetch the files.
         """
         store = open_store(str(path), storage_options)
-        return self.sync_run(store).finish(starting_version, compare=compare)
+        copying = None if spark is None else self.copying_by(spark, store, storage_options)
+        return self.sync_run(store, copying=copying).finish(starting_version, compare=compare)
+
+    def copying_by(
+        self, spark: SparkSession, store: ObjectStore, storage_options: Mapping[str, str] | None = None
+    ) -> Copying:
+        """How a run fetches files by the workers of a Spark session."""
+        return spark_copying(spark, self._session, self._name, store.root, storage_options)
 
     def sync_versions(
         self,
@@ -136,10 +150,12 @@ class SharedTable:
                 return
             time.sleep(follow)
 
-    def sync_run(self, store: ObjectStore, received: Received | None = None) -> TableSync:
+    def sync_run(
+        self, store: ObjectStore, received: Received | None = None, copying: Copying | None = None
+    ) -> TableSync:
         """One run that brings a copy up to date; `received` is told of every number of bytes."""
         now = ask_metadata(self._session.rest, self._name, self._session.settings.query)
-        return TableSync(self._session, self._name, now.metadata.id, store, received)
+        return TableSync(self._session, self._name, now.metadata.id, store, received, copying)
 
     def known(self) -> TableAnswer:
         """Protocol and metadata as the server told them when they were first needed."""

@@ -11,9 +11,9 @@ moment is taken up by the next one: nothing is missing and nothing twice.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -48,6 +48,18 @@ _NO_VERSIONS: Final = (
     UnsupportedOperationError,
     ResourceNotFoundError,
 )
+
+
+class Copier(Protocol):
+    """Fetches files of one answer into a copy."""
+
+    def fetch(self, adds: Sequence[Add], received: Received) -> int:
+        """Fetch the files of adds that the copy lacks; gives the bytes that came."""
+        ...
+
+
+Copying = Callable[[SnapshotQuestion, TableAnswer], Copier]
+"""How the files of an answer are fetched: by this process, or by Spark's tasks."""
 
 
 class SyncedVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +98,11 @@ class TableSync:
         table_id: str,
         store: ObjectStore,
         received: Received | None = None,
+        copying: Copying | None = None,
     ) -> None:
         self._session = session
         self._table = table
+        self._copying = copying or self._copied_here
         self._id = table_id
         self._store = store
         self._copy = LocalCopy(store, str(table))
@@ -164,7 +178,7 @@ class TableSync:
     def _by_versions(
         self, question: SnapshotQuestion, answer: TableAnswer, done: int, last: int
     ) -> Iterator[SyncedVersion]:
-        copier = self._copier(question, answer)
+        copier = self._copying(question, answer)
         files, states = _files_by_version(answer), _states_by_version(answer)
         state = TableState(answer.protocol, answer.metadata)
         for versions in _groups(range(done + 1, last + 1), files):
@@ -211,7 +225,7 @@ class TableSync:
             return None
         new = {add.path for add in change.adds}
         missing = [shared[key] for key, add in local.items() if add.path in new]
-        downloaded = self._fetched(self._copier(question, answer), missing)
+        downloaded = self._fetched(self._copying(question, answer), missing)
         state = TableState(answer.protocol, answer.metadata)
         return self._committed(answer.version, state, change, "snapshot", downloaded)
 
@@ -222,7 +236,7 @@ class TableSync:
                 "left as it is. Sync to another place"
             )
 
-    def _copier(self, question: SnapshotQuestion, answer: TableAnswer) -> FileCopier:
+    def _copied_here(self, question: SnapshotQuestion, answer: TableAnswer) -> FileCopier:
         source = FileSource(
             FileUrls(answer.urls, question.fresh_urls),
             self._session.connections,
@@ -230,7 +244,7 @@ class TableSync:
         )
         return FileCopier(self._store, source)
 
-    def _fetched(self, copier: FileCopier, adds: list[Add]) -> int:
+    def _fetched(self, copier: Copier, adds: list[Add]) -> int:
         total = sum(add.size for add in adds)
         with ExitStack() as stack:
             bar = download_bar(str(self._table), total, self._session.settings.progress)
