@@ -8,6 +8,7 @@ Lines are collected and written by a thread, so that a slow terminal or disk hol
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import logging
 import sys
@@ -84,7 +85,8 @@ class EventLog:
 
     def flush(self) -> None:
         """Write what has been collected."""
-        self._beside()
+        with contextlib.suppress(OSError, ValueError):  # metrics whose files are gone stop no log
+            self._beside()
         with self._lock:
             lines, self._lines = self._lines, []
             if lines:
