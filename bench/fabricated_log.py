@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 START = 1_700_000_000_000
 ROWS_PER_FILE = 1000
+FIRST_SIZE = 52341
 ROW_GROUP = 50_000
 STRING_MAP = pa.map_(pa.string(), pa.string())
 SCHEMA = {
@@ -98,7 +99,7 @@ def _write_commit(log: Path, version: int, actions: list[dict[str, object]]) -> 
 
 def _replace_one(number: int, per_partition: int) -> list[dict[str, object]]:
     (path,), (day,), (stats,) = file_columns(number, number + 1, per_partition)
-    common = {"partitionValues": {"date": day}, "size": 52341, "dataChange": True}
+    common = {"partitionValues": {"date": day}, "size": FIRST_SIZE, "dataChange": True}
     return [
         {"remove": {"path": path, "deletionTimestamp": START, "extendedFileMetadata": True, **common}},
         {"add": {"path": path.replace("part-", "new-"), "modificationTime": START, "stats": stats, **common}},
@@ -152,7 +153,7 @@ def _add_rows(schema: pa.Schema, start: int, stop: int, per_partition: int) -> p
     paths, dates, stats = file_columns(start, stop, per_partition)
     offsets = pa.array(range(count + 1), pa.int32())
     values = pa.MapArray.from_arrays(offsets, pa.array(["date"] * count), pa.array(dates))
-    sizes = pc.add(pa.array(range(start, stop), pa.int64()), 52341)
+    sizes = pc.add(pa.array(range(start, stop), pa.int64()), FIRST_SIZE)
     times = pa.array([START] * count, pa.int64())
     changes = pa.array([False] * count)
     columns = [pa.array(paths), values, sizes, times, changes, pa.nulls(count, STRING_MAP), pa.array(stats)]

@@ -277,15 +277,31 @@ def plan(clock: Clock, folder: Path, files: int) -> object:
 def _put_rows(folder: Path, files: int, number: int) -> None:
     """Write the one data file of a fabricated table that the query needs."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
-    from fabricated_log import ROWS_PER_FILE, file_columns
+    from fabricated_log import FIRST_SIZE, ROWS_PER_FILE, file_columns
 
     (path,), _, _ = file_columns(number, number + 1, max(files // 1000, 1))
     place = folder / path
     place.parent.mkdir(exist_ok=True)
     ids = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
     names, halves = [f"name-{one:09d}" for one in ids], [one * 0.5 for one in ids]
-    pq.write_table(pa.table({"id": pa.array(ids, pa.int64()), "name": names, "value": halves}), place)
+    rows = pa.table({"id": pa.array(ids, pa.int64()), "name": names, "value": halves})
+    place.write_bytes(_of_size(rows, FIRST_SIZE + number))
+
+
+def _of_size(rows: Any, size: int) -> bytes:
+    """A Parquet file of so many bytes, since readers look for the footer where the log says a file ends."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    padding, content = 0, b""
+    while len(content) != size:
+        padding += max(size - len(content), -padding) if content else 0
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(sink, rows.schema, store_schema=False) as writer:
+            writer.write_table(rows)
+            writer.add_key_value_metadata({"padding": "x" * padding})
+        content = sink.getvalue().to_pybytes()
+    return content
 
 
 def _text(value: object) -> str:
