@@ -99,6 +99,8 @@ def write_counts() -> None:
 
 
 def _add(kind: RequestKind, counts: _Counts, written: _Counts) -> None:
+    if counts.seconds == written.seconds:
+        return  # no request of this kind since
     route, method, status = kind
     histogram: Any = DURATION.labels(route, method, str(status))
     # What Histogram.observe does for one request, for all of them at once.
