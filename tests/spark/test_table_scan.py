@@ -223,7 +223,7 @@ def test_reading_by_paths_gives_the_same_rows_and_a_warning(
     def refuse(*_: Any) -> Any:
         raise RuntimeError("no classes here")
 
-    monkeypatch.setattr("distributary.spark.path_scan.java_class", refuse)
+    monkeypatch.setattr("distributary.spark.path_scan.relations", refuse)
     with pytest.warns(PathScanWarning, match="RuntimeError"):
         plain = scan_snapshot(spark, table.store, state, positions=True)
     assert sorted(map(repr, plain.collect())) == native

@@ -6,7 +6,7 @@ whatever a reader wants to know of a file beside. `read_files` gives their rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -21,13 +21,7 @@ from distributary.delta.schema.schema_edits import rewrite_fields, walk_fields
 from distributary.spark.cloud_connectors import check_connector, hadoop_options
 from distributary.spark.hadoop_paths import hadoop_uri, index_paths
 from distributary.spark.index_blob import encode_columns, hand_over
-from distributary.spark.jvm import (
-    java_schema,
-    new_instance,
-    parquet_format,
-    relation_frame,
-    start_callbacks,
-)
+from distributary.spark.jvm import columns_of, file_index, relation_frame, start_callbacks
 from distributary.spark.skipping_statistics import SkippingStatistics
 from distributary.storage.object_store import ObjectStore
 
@@ -71,11 +65,26 @@ class FileList:
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """Rows of files with all their columns, and the column of a row's number inside its file."""
+    """Rows of files with all their columns, in the order of `names`."""
 
     frame: DataFrame
-    row: Column
+    names: tuple[str, ...]
     index: Any = None
+
+    @property
+    def row(self) -> Column:
+        """The column of a row's number inside its file."""
+        return self.frame.metadataColumn("_metadata")["row_index"]
+
+    def filtered(self, condition: Column) -> FileRows:
+        """The rows that satisfy a condition."""
+        return replace(self, frame=self.frame.filter(condition))
+
+    def select(self, names: Sequence[str], row_number: str | None = None) -> DataFrame:
+        """Some columns, and a row's number inside its file under a name, if one is given."""
+        if row_number is None and tuple(names) == self.names:
+            return self.frame
+        return columns_of(self.frame, names, row_number)
 
 
 def read_files(
@@ -88,12 +97,12 @@ def read_files(
     frame = relation_frame(
         spark,
         index,
-        schema_to_json(shown_schema(constant)),
         schema_to_json(shown_schema(data)),
-        _file_format(spark, data, mode),
         {**READ_OPTIONS, **hadoop_options(store)},
+        mapped=_mapped_schema(data, mode),
+        by_id=mode is ColumnMappingMode.ID,
     )
-    return FileRows(frame, frame.metadataColumn("_metadata")["row_index"], index)
+    return FileRows(frame, (*data.names, *constant.names), index)
 
 
 def split_schema(schema: StructType, files: FileList) -> tuple[StructType, StructType]:
@@ -106,24 +115,25 @@ def split_schema(schema: StructType, files: FileList) -> tuple[StructType, Struc
 def _file_index(spark: SparkSession, store: ObjectStore, files: FileList, constant: StructType) -> Any:
     if files.statistics is not None:
         start_callbacks(spark)
-    return new_instance(
+    return file_index(
         spark,
-        "SnapshotFileIndex",
         hadoop_uri(store.root),
         files.identity,
         hand_over(files.blob(store)),
-        java_schema(spark, schema_to_json(shown_schema(constant))),
+        schema_to_json(shown_schema(constant)),
         files.statistics,
     )
 
 
-def _file_format(spark: SparkSession, data: StructType, mode: ColumnMappingMode) -> Any:
-    """Spark's own format, unless columns have other names in files or may hold NaN (PhysicalNames.java)."""
+def _mapped_schema(data: StructType, mode: ColumnMappingMode) -> str | None:
+    """The columns as MappedParquetFormat knows them; None where Spark's own format reads them.
+
+    It is needed where columns have other names in files or may hold NaN (PhysicalNames.java).
+    """
     mapped = mode is not ColumnMappingMode.NONE
     if not mapped and not any(field.data_type in (FLOAT, DOUBLE) for _, field in walk_fields(data)):
-        return parquet_format(spark)
-    columns = java_schema(spark, schema_to_json(data if mapped else shown_schema(data)))
-    return new_instance(spark, "MappedParquetFormat", columns, mode is ColumnMappingMode.ID)
+        return None
+    return schema_to_json(data if mapped else shown_schema(data))
 
 
 def _constant_field(schema: StructType, name: str, values: pa.Array) -> StructField:

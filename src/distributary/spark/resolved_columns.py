@@ -17,9 +17,10 @@ from pyspark.sql import functions as sf
 
 from distributary.delta.schema.data_types import DataType, parse_schema, parse_type
 from distributary.errors import InvalidInputError
-from distributary.spark.jvm import column_of, jvm_of
+from distributary.spark.jvm import class_named, column_of
 
 _AS: Final = "__distributary_value_{}"
+_SUBQUERY: Final = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
 
 
 class ResolvedColumn(msgspec.Struct, frozen=True):
@@ -107,7 +108,7 @@ def check_usable(frame: DataFrame, resolved: ResolvedColumn, what: str) -> None:
             f"{what} cannot depend on {resolved.sql}, which gives another answer each time: compute it into "
             "a column first."
         )
-    subqueries: Any = jvm_of(frame.sparkSession).org.apache.spark.sql.catalyst.expressions.SubqueryExpression
+    subqueries: Any = class_named(frame.sparkSession, _SUBQUERY)
     if subqueries.hasSubquery(resolved.expression):
         raise InvalidInputError(
             f"{what} cannot depend on a subquery ({resolved.sql}): use a merge with that table."

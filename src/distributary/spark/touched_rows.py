@@ -79,6 +79,12 @@ def collect_touched(
     return _touched(_collected(gathered.drop("nothing")), list(conditions))
 
 
+def count_touched(frame: DataFrame) -> dict[int, int]:
+    """How many rows of each file, by its ordinal, a frame with positions has; runs one job."""
+    counted = _collected(frame.groupBy(FILE_ORDINAL).count())
+    return dict(sorted(zip(*(column.to_pylist() for column in counted.columns), strict=True)))
+
+
 def _collected(frame: DataFrame) -> pa.Table:
     """Run the job; a value that does not fit its column is raised as the engine's error."""
     try:
