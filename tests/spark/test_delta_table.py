@@ -10,8 +10,8 @@ import pytest
 
 from distributary.delta.errors import TableExistsError, TableNotFoundError
 from distributary.delta.table import DeltaTable as EngineTable
-from distributary.errors import InvalidInputError
-from distributary.spark import DeltaTable, register_format, register_table, sql
+from distributary.errors import DistributaryError, InvalidInputError
+from distributary.spark import DeltaTable, read_table, register_format, register_table, sql, write_table
 from distributary.spark.errors import StatementError
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def test_table_lives_from_builder_to_restore(spark: SparkSession, tmp_path: Path
     assert rows(copy) == rows(table)
     shallow = table.clone(str(tmp_path / "shallow"), isShallow=True)
     assert shallow.detail().collect()[0].numFiles == 3
+    assert rows(shallow) == rows(table)
     with pytest.raises(InvalidInputError, match="not dropped"):
         table.dropFeatureSupport("generatedColumns")
     with pytest.raises(InvalidInputError, match="hadoopConf"):
@@ -177,3 +178,28 @@ def test_format_reads_and_writes_once(spark: SparkSession, tmp_path: Path) -> No
     assert EngineTable(path).version() == 2
     with pytest.raises(Exception, match="no column"):
         spark.range(1).toDF("other").write.format("distributary").mode("append").save(path)
+
+
+def test_shallow_clone_is_read_natively_where_its_source_is_allowed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source, clone = tmp_path / "so urce", tmp_path / "clone"
+    write_table(spark.range(0, 8, 1, 2), str(source), properties={"delta.enableDeletionVectors": "true"})
+    DeltaTable.forPath(spark, str(source)).delete("id = 3")
+    EngineTable(source).clone(clone, shallow=True)
+    with pytest.raises(DistributaryError, match="allowed_roots"):
+        read_table(spark, str(clone)).collect()
+    frame = read_table(spark, str(clone), allowed_roots=[str(source)])
+    assert sorted(row.id for row in frame.collect()) == [0, 1, 2, 4, 5, 6, 7]
+    assert [row.id for row in frame.filter("id > 6").collect()] == [7]
+    assert "Batched: true" in frame._jdf.queryExecution().toString()
+    spark.conf.set("spark.distributary.allowedRoots", str(source))
+    try:
+        copy = DeltaTable.forPath(spark, str(clone))
+        copy.delete("id = 5")
+        copy.update("id = 6", {"id": "60"})
+        copy.optimize().executeCompaction()
+        assert sorted(row.id for row in copy.toDF().collect()) == [0, 1, 2, 4, 7, 60]
+    finally:
+        spark.conf.unset("spark.distributary.allowedRoots")
+    assert read_table(spark, str(source)).count() == 7

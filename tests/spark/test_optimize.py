@@ -17,6 +17,7 @@ from distributary.errors import InvalidInputError
 from distributary.spark import optimize as optimize_module
 from distributary.spark.file_bins import compaction_bins, partition_bins, purge_bins
 from distributary.spark.optimize import optimize, purge
+from distributary.spark.row_identity import RowIdentity
 from distributary.spark.table_write import write_table
 
 if TYPE_CHECKING:
@@ -187,11 +188,11 @@ def test_an_append_meanwhile_does_not_conflict_and_a_removal_does(
     assert len(set(many_files.rglob("*.parquet")) - before) == 1
 
 
-def test_row_tracking_is_refused_since_ids_would_change(spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "t")
-    write_table(spark.range(0, 4, 1, 2), path, properties={"delta.enableRowTracking": "true"})
-    with pytest.raises(UnsupportedFeatureError, match="tracks its rows"):
-        optimize(spark, path)
+def test_row_tracking_without_names_of_its_columns_is_refused() -> None:
+    tracking = {"delta.enableRowTracking": "true"}
+    with pytest.raises(UnsupportedFeatureError, match="rows would get new ids"):
+        RowIdentity.of(tracking, "/lake/t")
+    assert RowIdentity.of({}, "/lake/t") is None
 
 
 def test_purge_writes_just_the_files_with_deletion_vectors_anew(spark: SparkSession, tmp_path: Path) -> None:

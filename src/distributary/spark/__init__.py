@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from distributary.spark.streaming_write import write_stream
     from distributary.spark.table_registry import register_table
     from distributary.spark.table_scan import count_rows, read_table
+    from distributary.spark.table_stream import read_stream
     from distributary.spark.table_write import write_table
 
 __all__ = [
     "DeltaTable",
     "count_rows",
     "read_changes",
+    "read_stream",
     "read_table",
     "register",
     "register_format",
@@ -38,6 +40,7 @@ _HOMES = {
     "DeltaTable": "distributary.spark.delta_table",
     "count_rows": "distributary.spark.table_scan",
     "read_changes": "distributary.spark.change_feed",
+    "read_stream": "distributary.spark.table_stream",
     "register_format": "distributary.spark.format_source",
     "register_table": "distributary.spark.table_registry",
     "sql": "distributary.spark.statements.execution",

@@ -25,6 +25,7 @@ from distributary.delta.table import DeltaTable
 from distributary.spark.deletion_vector_filter import DeletedRows, read_bitmaps
 from distributary.spark.file_relation import FileList, read_files
 from distributary.spark.jvm import jvm_of
+from distributary.spark.table_store import trusted_roots
 from distributary.storage.log_paths import resolve_path
 from distributary.storage.object_store import ObjectStore
 
@@ -43,6 +44,7 @@ def read_changes(
     starting_timestamp: Moment | None = None,
     ending_timestamp: Moment | None = None,
     storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Sequence[str] = (),
 ) -> DataFrame:
     """The rows that changed between two versions or times, both included.
 
@@ -50,7 +52,7 @@ def read_changes(
     `_commit_version` and `_commit_timestamp`.
     """
     jvm_of(spark)
-    table = DeltaTable(path, storage_options)
+    table = DeltaTable(path, storage_options, allowed_roots=trusted_roots(spark, allowed_roots))
     changes = table.changes(
         starting_version,
         ending_version,

@@ -26,8 +26,11 @@ from distributary.delta.scan.file_pruning import FilePruner
 from distributary.delta.scan.table_scan import file_access, partition_column
 from distributary.delta.statistics.json_statistics import parse_file_statistics
 from distributary.expressions.tree import Expression
+from distributary.spark.cloud_connectors import check_connector
+from distributary.spark.jvm import jvm_of
 from distributary.spark.table_scan import FILE_ORDINAL, scan_snapshot
-from distributary.storage.object_store import ObjectStore, open_store
+from distributary.spark.table_store import table_store
+from distributary.storage.object_store import ObjectStore
 
 StorageOptions = Mapping[str, str]
 
@@ -59,7 +62,9 @@ class ChangedTable:
         on_phase: OnPhase | None = None,
     ) -> ChangedTable:
         """The latest version; refused where it cannot be written."""
-        store = open_store(path, storage_options)
+        jvm_of(spark)
+        store = table_store(spark, path, storage_options)
+        check_connector(spark, store)
         snapshot = load_snapshot(store)
         snapshot.check_writable()
         return cls(spark, store, snapshot, snapshot.files, alias, on_phase or nothing_happens)
@@ -108,9 +113,11 @@ class ChangedTable:
         """The same table with the files of some blocks."""
         return replace(self, files=FileSelection(blocks))
 
-    def rows(self, *, positions: bool = False) -> DataFrame:
+    def rows(self, *, positions: bool = False, identity: bool = False) -> DataFrame:
         """The rows of the files, under the table's alias."""
-        frame = scan_snapshot(self.spark, self.store, self.snapshot, self.files, positions=positions)
+        frame = scan_snapshot(
+            self.spark, self.store, self.snapshot, self.files, positions=positions, identity=identity
+        )
         return self.aliased(frame)
 
     def aliased(self, frame: DataFrame) -> DataFrame:
@@ -118,13 +125,13 @@ class ChangedTable:
         return frame if self.alias is None else frame.alias(self.alias)
 
     def rows_without(self, rows: Sequence[BitMap64]) -> DataFrame:
-        """The rows of the files but some, which are given for each file."""
+        """The rows of the files but some, which are given for each file; with their identity."""
         kept: list[Add] = []
         for add, gone in zip(self.files.adds(), rows, strict=True):
             vector = inline_descriptor(self.deleted(add) | gone)
             kept.append(msgspec.structs.replace(add, deletion_vector=vector))
         files = FileSelection([FileBlock(TableRows(adds_to_table(kept)), None)])
-        return scan_snapshot(self.spark, self.store, self.snapshot, files)
+        return scan_snapshot(self.spark, self.store, self.snapshot, files, identity=True)
 
     def deleted(self, add: Add) -> BitMap64:
         """The rows of a file that are deleted already."""

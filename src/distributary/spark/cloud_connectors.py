@@ -1,4 +1,4 @@
-"""Hadoop's connectors for clouds: what a session must load to read s3, abfss and gs.
+"""Hadoop's connectors for clouds: what a session must load to read and write s3, abfss and gs.
 
 Local disks and HDFS need nothing. PySpark brings Hadoop without its cloud connectors, and the connector for
 S3 asks for an SDK bundle of nearly 700 MB, of which three parts are enough (18 MB). A cluster that has
@@ -83,7 +83,7 @@ def check_connector(spark: Any, store: ObjectStore) -> None:
     hadoop = spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion()
     recipe = "".join(f"\n  {name}={value}" for name, value in connector.recipe(hadoop).items())
     raise MissingConnectorError(
-        f"This session cannot read {store.root}: it has no connector of Hadoop for {store.location.scheme}. "
+        f"This session cannot reach {store.root}: it has no connector of Hadoop for {store.location.scheme}. "
         f"Start it with distributary.spark.session(clouds=[{store.location.scheme!r}]), or with these "
         f"settings of Spark:{recipe}"
     )

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, overload
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from distributary.delta.commit.partition_split import log_path
 from distributary.delta.log.actions import Add, AddCdcFile
@@ -23,11 +23,13 @@ from distributary.delta.log.protocol_support import mapping_mode_of
 from distributary.delta.operations.append import CLUSTERING_DOMAIN, WritePlan
 from distributary.delta.operations.vacuum import CHANGE_DIRECTORY
 from distributary.delta.statistics.collection import IndexedColumn, clustering_columns, indexed_columns
-from distributary.delta.table_properties import TARGET_FILE_SIZE, TableProperties
+from distributary.delta.table_properties import ENABLE_ROW_TRACKING, TARGET_FILE_SIZE, TableProperties
 from distributary.errors import StorageError
+from distributary.spark.cloud_connectors import check_connector, hadoop_options
 from distributary.spark.file_rows import FileRows
 from distributary.spark.hadoop_paths import hadoop_uri
 from distributary.spark.new_files import make_durable, statistics_for, written_files
+from distributary.spark.row_identity import RowIdentity, carried
 from distributary.spark.rule_violation import column_named, violation_in
 from distributary.spark.write_session import (
     FILE_SETTINGS,
@@ -55,7 +57,7 @@ class FileTarget(msgspec.Struct, frozen=True):
     rows: FileRows
     properties: TableProperties
     columns: tuple[IndexedColumn, ...]
-    extra: tuple[str, ...] = ()
+    extra: tuple[Column, ...] = ()
 
 
 @overload
@@ -106,7 +108,8 @@ def write_data_files(
     partition together first, so that a partitioned write makes few files of about the target size. Files are
     `bounded` by the target size where there is one, unless the rows were divided by it already.
     """
-    target = _target(spark, store, plan, change)
+    check_connector(spark, store)
+    target = _target(spark, store, plan, _extra(plan, df, change), change)
     size = target_size or target.properties.get(TARGET_FILE_SIZE)
     rows = target.rows.frame(df, target.extra)
     rows = _balanced(rows, target.rows.partition_names, size) if balanced else rows
@@ -141,10 +144,23 @@ def _without_empty(
 def discard_directory(spark: SparkSession, store: ObjectStore, directory: str) -> None:
     """Remove what a write left that will not be committed, as far as the store allows."""
     with contextlib.suppress(Exception):
-        remove_directory(spark, f"{hadoop_uri(store.root)}/{directory}")
+        remove_directory(spark, f"{hadoop_uri(store.root)}/{directory}", hadoop_options(store))
 
 
-def _target(spark: SparkSession, store: ObjectStore, plan: WritePlan, change: bool) -> FileTarget:
+def _extra(plan: WritePlan, df: DataFrame, change: bool) -> tuple[Column, ...]:
+    """What files have beside the table's columns: the type of change, or the identity of rows."""
+    if change:
+        return (column_named(CHANGE_TYPE),)
+    properties = plan.metadata.properties
+    if not ENABLE_ROW_TRACKING.read(properties) or not carried(df):
+        return ()
+    tracked = RowIdentity.of(properties, plan.root)
+    return () if tracked is None else tuple(tracked.stored())
+
+
+def _target(
+    spark: SparkSession, store: ObjectStore, plan: WritePlan, extra: tuple[Column, ...], change: bool
+) -> FileTarget:
     mode = mapping_mode_of(plan.metadata.properties, plan.protocol)
     properties = TableProperties.from_configuration(plan.metadata.properties)
     partitioning = plan.metadata.partitioning
@@ -156,7 +172,7 @@ def _target(spark: SparkSession, store: ObjectStore, plan: WritePlan, change: bo
         rows=FileRows(plan.schema, partitioning, mode, ascii_names),
         properties=properties,
         columns=indexed_columns(plan.schema, partitioning, mode, properties, required),
-        extra=(CHANGE_TYPE,) if change else (),
+        extra=extra,
     )
 
 
@@ -189,7 +205,7 @@ def _written(
 ) -> list[ObjectMeta]:
     """Run the job; on failure nothing stays, and a broken rule is raised as the engine's error."""
     codec = target.properties.compression_codec
-    options = {**_OPTIONS, "compression": _CODECS.get(codec, codec)}
+    options = {**_OPTIONS, **hadoop_options(store), "compression": _CODECS.get(codec, codec)}
     if most_records is not None:
         options["maxRecordsPerFile"] = str(most_records)
     writer = rows.write.options(**options).mode("error")

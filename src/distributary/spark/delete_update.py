@@ -31,7 +31,7 @@ from distributary.spark.change_writer import ChangeClock, ChangeWriter, with_typ
 from distributary.spark.changed_table import ChangedTable, StorageOptions
 from distributary.spark.resolved_columns import check_usable, resolve
 from distributary.spark.row_changes import ChangeMetrics, FileChanges, mark_deleted, removed
-from distributary.spark.row_identity import check_rows_may_move
+from distributary.spark.row_identity import updated_identity
 from distributary.spark.touched_files import Search, search
 from distributary.spark.write_rules import apply_rules
 
@@ -62,8 +62,8 @@ def delete(
     with ChangeWriter(table) as writer:
         writer.keep(_taken_out(table, found))
         if touched.rows and not table.uses_deletion_vectors:
-            check_rows_may_move(table.snapshot, "rewriting files")
-            writer.write(touched.partial.rows().filter(~found.holds), touched.num_copied)
+            kept = touched.partial.rows(identity=True).filter(~found.holds)
+            writer.write(kept, touched.num_copied)
         if touched.rows and table.keeps_changes:
             writer.write_changes(with_type(found.changed_rows(), "delete"), touched.num_rows)
         metrics: Counts = {"numDeletedRows": touched.num_rows, **_metrics(found, writer, clock)}
@@ -87,7 +87,6 @@ def update(
     clock = ChangeClock()
     table = ChangedTable.open(spark, path, alias=alias, storage_options=storage_options, on_phase=on_phase)
     table.refuse_append_only("UPDATE")
-    check_rows_may_move(table.snapshot, "UPDATE")
     _updated(table, table.only(()).rows(), set)
     found = search(table, condition, "UPDATE")
     clock.scanned()
@@ -120,9 +119,9 @@ def _metrics(found: Search, writer: ChangeWriter, clock: ChangeClock) -> dict[st
 def _write_updated(writer: ChangeWriter, found: Search, values: Values) -> None:
     table, touched = found.table, found.touched
     if table.uses_deletion_vectors or not touched.num_copied:
-        writer.write(_new_rows(table, found.changed_rows(), values), touched.num_rows)
+        writer.write(_new_rows(table, found.changed_rows(identity=True), values), touched.num_rows)
     else:
-        rows = found.files.rows().withColumn(_CHANGED, found.holds)
+        rows = found.files.rows(identity=True).withColumn(_CHANGED, found.holds)
         every = _updated(table, rows, values, sf.col(_CHANGED)).drop(_CHANGED)
         writer.write(apply_rules(every, table.plan), touched.num_rows + touched.num_copied)
     if table.keeps_changes:
@@ -143,12 +142,13 @@ def _updated(
     plan = table.plan
     columns = new_columns(table.spark, plan, _assignments(table, rows, values), by_name)
     if changed is None:
-        made = rows.select(*[column.alias(name) for name, column in columns.items()])
-        return with_computed(made, plan)
+        new = [column.alias(name) for name, column in columns.items()]
+        return with_computed(rows.select(*new, *updated_identity(rows)), plan)
     before = {name: by_name(name).alias(_OLD + name) for name in computed_names(plan)}
     made = rows.select(
         *[sf.when(changed, column).otherwise(by_name(name)).alias(name) for name, column in columns.items()],
         *before.values(),
+        *updated_identity(rows, changed),
         changed,
     )
     computed = with_computed(made, plan, lambda name: by_name(_OLD + name), changed)

@@ -27,6 +27,7 @@ from distributary.spark.table_definition import Mode
 from distributary.spark.table_description import counts_frame, detail_frame, history_frame, restore_frame
 from distributary.spark.table_registry import path_in, path_of
 from distributary.spark.table_scan import read_table
+from distributary.spark.table_store import trust_root
 from distributary.spark.vacuum import vacuum
 
 if TYPE_CHECKING:
@@ -260,6 +261,8 @@ class DeltaTable:
         self._engine().clone(
             path, shallow=shallow, version=version, timestamp=timestamp, storage_options=self._storage_options
         )
+        if shallow:
+            trust_root(self._spark, self._engine().uri)
         cloned = DeltaTable(self._spark, path, storage_options=self._storage_options)
         if properties:
             alter(self._spark, cloned._engine()).set_properties(properties)

@@ -8,7 +8,8 @@
     ├── MissingConnectorError      the session cannot reach a cloud: Hadoop's connector is not loaded
     ├── RepeatedMatchError         several rows of a merge's source match one row of the table
     ├── ShareSchemaChangedError    the columns of a shared table are not those that a frame was loaded with
-    └── StreamSourceChangedError   a stream from a share met rows that were changed or removed
+    ├── StreamSchemaChangedError   a stream from a table met a version with columns that it does not have
+    └── StreamSourceChangedError   a stream met rows that were changed or removed
 
     InvalidInputError
     └── StatementError             the text of a statement cannot be read: line, place, what must stand there
@@ -66,7 +67,13 @@ class ShareSchemaChangedError(SparkError):
     code = "SHARE_SCHEMA_CHANGED"
 
 
+class StreamSchemaChangedError(SparkError):
+    """A version of a table has columns that the stream which reads it does not have."""
+
+    code = "STREAM_SCHEMA_CHANGED"
+
+
 class StreamSourceChangedError(SparkError):
-    """A stream gives rows that are added; the shared table also changed or removed some, or was replaced."""
+    """A stream gives rows that are added; the table also changed or removed some, or was replaced."""
 
     code = "STREAM_SOURCE_CHANGED"

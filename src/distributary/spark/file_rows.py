@@ -55,7 +55,7 @@ class FileRows(msgspec.Struct, frozen=True):
         """The physical names of the partition columns."""
         return [physical_name(field, self.mode) for field in self._partition_fields]
 
-    def frame(self, rows: DataFrame, extra: Sequence[str] = ()) -> DataFrame:
+    def frame(self, rows: DataFrame, extra: Sequence[Column] = ()) -> DataFrame:
         """Rows of the table's logical columns (and some more) as the writer takes them."""
         stored = [field for field in self.schema.fields if self._is_stored(field)]
         if not stored:
@@ -68,7 +68,7 @@ class FileRows(msgspec.Struct, frozen=True):
             self._text(field).alias(name)
             for field, name in zip(self._partition_fields, self.partition_names, strict=True)
         ]
-        return rows.select(*columns, *map(column_named, extra), *texts)
+        return rows.select(*columns, *extra, *texts)
 
     def partition_values(self, segments: Sequence[str]) -> PartitionValues:
         """The values for the log from the names of the directories that a file is in."""

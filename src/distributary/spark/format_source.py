@@ -25,14 +25,19 @@ from distributary.delta.scan.table_scan import TableScan
 from distributary.delta.table import DeltaTable
 from distributary.errors import InvalidInputError
 from distributary.spark.format_writer import FormatWriter
+from distributary.spark.share_offsets import BatchLimit
+from distributary.spark.share_options import size_in_bytes
 from distributary.spark.shipped_state import ShippedFiles, ship_files
 from distributary.spark.store_assignment import spark_schema
-from distributary.storage.object_store import open_store
+from distributary.spark.stream_rules import StreamRules
+from distributary.spark.table_stream import TableOptions, TableStream
 
 NAME = "distributary"
 _STORAGE = "storage."
 _CHANGE_COLUMNS = {"_change_type": "string", "_commit_version": "long", "_commit_timestamp": "timestamp"}
 _BYTES_PER_TASK = 128 << 20
+# How long a stream believes the latest version before it looks at the log again.
+_VERSION_SECONDS = 1.0
 
 
 def register_format(spark: SparkSession) -> None:
@@ -43,6 +48,11 @@ def register_format(spark: SparkSession) -> None:
 class DeltaSource(DataSource):
     """A Delta table as a Python data source."""
 
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        # What was known when a frame was loaded; a stream that is started later shows these columns.
+        self._loaded: ShippedFiles | None = None
+
     @classmethod
     def name(cls) -> str:
         """The name of the format."""
@@ -51,7 +61,7 @@ class DeltaSource(DataSource):
     def schema(self) -> SparkStruct:
         """The columns of the version that is read."""
         options = FormatOptions(self.options)
-        schema = spark_schema(options.snapshot().schema)
+        schema = spark_schema(self._load(options).schema)
         if not options.flag("readChangeFeed"):
             return schema
         for name, kind in _CHANGE_COLUMNS.items():
@@ -62,6 +72,26 @@ class DeltaSource(DataSource):
         """A reader of rows, or of changes."""
         options = FormatOptions(self.options)
         return ChangeReader(options) if options.flag("readChangeFeed") else TableReader(options)
+
+    def streamReader(self, schema: SparkStruct) -> TableStream:  # noqa: N802  # Spark's name
+        """A reader of what is added, or of changes, from version to version."""
+        options = FormatOptions(self.options)
+        rules = StreamRules(
+            changes=options.flag("readChangeFeed"),
+            skip_change_commits=options.flag("skipChangeCommits"),
+            ignore_deletes=options.flag("ignoreDeletes"),
+            ignore_changes=options.flag("ignoreChanges"),
+            version_seconds=_VERSION_SECONDS,
+        )
+        limit = BatchLimit(options.version("maxFilesPerTrigger") or None, options.size("maxBytesPerTrigger"))
+        where = TableOptions(options.path, options.storage_options, options.allowed_roots)
+        start = (options.get("startingVersion"), options.get("startingTimestamp"))
+        return TableStream(where, self._load(options), rules, limit, start)
+
+    def _load(self, options: FormatOptions) -> Snapshot:
+        if self._loaded is None:
+            self._loaded = ship_files(options.snapshot(), ())
+        return self._loaded.snapshot()
 
     def writer(self, schema: SparkStruct, overwrite: bool) -> FormatWriter:
         """A writer that appends or replaces."""
@@ -99,17 +129,26 @@ class FormatOptions:
         return (self.get(name) or "false").lower() == "true"
 
     def version(self, name: str) -> int | None:
-        """The number of a version."""
+        """A whole number, such as that of a version."""
         text = self.get(name)
         if text is None:
             return None
         if not text.strip().isdigit():
-            raise InvalidInputError(f"option {name} must be the number of a version, not {text!r}")
+            raise InvalidInputError(f"option {name} must be a whole number, not {text!r}")
         return int(text)
+
+    def size(self, name: str) -> int | None:
+        """A number of bytes, such as 1048576, 64m or 2g."""
+        return size_in_bytes(name, self.get(name))
+
+    @property
+    def allowed_roots(self) -> tuple[str, ...]:
+        """Places outside of the table in which its files may lie, by commas (shallow clones)."""
+        return tuple(root.strip() for root in (self.get("allowedRoots") or "").split(",") if root.strip())
 
     def table(self) -> DeltaTable:
         """The engine's view of the table."""
-        return DeltaTable(self.path, self.storage_options or None)
+        return DeltaTable(self.path, self.storage_options or None, allowed_roots=self.allowed_roots)
 
     def snapshot(self) -> Snapshot:
         """The state of the version that is read; a time without a zone is UTC."""
@@ -129,11 +168,11 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: FormatOptions) -> None:
         self._snapshot_version = options.snapshot().version
-        self._path, self._storage_options = options.path, options.storage_options
+        self._where = TableOptions(options.path, options.storage_options, options.allowed_roots)
 
     def partitions(self) -> list[InputPartition]:
         """The files of the version, about 128 MB a task."""
-        table = DeltaTable(self._path, self._storage_options or None)
+        table = self._where.table()
         state = table.snapshot(self._snapshot_version).state
         groups: list[list[Any]] = [[]]
         size = 0
@@ -149,8 +188,7 @@ class TableReader(DataSourceReader):
         """The rows of some files; runs on executors."""
         assert isinstance(partition, FilesPartition)
         snapshot = partition.files.snapshot()
-        store = open_store(self._path, self._storage_options or None)
-        yield from TableScan(snapshot, store).batches()
+        yield from TableScan(snapshot, self._where.table().store).batches()
 
 
 class ChangeReader(DataSourceReader):

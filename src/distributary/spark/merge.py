@@ -36,7 +36,6 @@ from distributary.spark.merge_plan import MergePlan, refuse_mixed_computing
 from distributary.spark.merge_rows import MergeRows, inserted_rows, unmatched_source
 from distributary.spark.merge_source import held_source
 from distributary.spark.row_changes import ChangeMetrics, FileChanges, mark_deleted, removed
-from distributary.spark.row_identity import check_rows_may_move
 from distributary.spark.touched_files import TouchedFiles
 from distributary.spark.touched_rows import TouchedRows
 from distributary.spark.write_rules import apply_rules
@@ -65,7 +64,6 @@ def execute_merge(
     inserts_only = all(clause.kind == NOT_MATCHED for clause in clauses)
     if not inserts_only:
         table.refuse_append_only("MERGE")
-        check_rows_may_move(table.snapshot, "MERGE")
     with held_source(source) as held:
         plan = MergePlan.of(table, held, condition, clauses, grow=schema_evolution)
         refuse_mixed_computing(plan.rules, computed_names(plan.write))
@@ -142,7 +140,7 @@ class _Merge:
         parts = [part for part in (copied, updated, inserted) if part is not None]
         estimate = files.num_copied * (copied is not None) + files.num_rows + plan.num_source_rows
         if parts:
-            writer.write(reduce(DataFrame.unionByName, parts), estimate)
+            writer.write(reduce(_union, parts), estimate)
         if plan.table.keeps_changes and files.num_rows:
             changes = rows.changes(touched, updated)
             if inserted is not None:
@@ -167,6 +165,11 @@ class _Merge:
         operation = Operation("MERGE", parameters, metrics)
         beside: tuple[StagedAction, ...] = plan.write.changes
         return writer.commit(operation, plan.reads, beside)
+
+
+def _union(one: DataFrame, other: DataFrame) -> DataFrame:
+    """The rows of both; inserted ones have no identity yet, where others have one."""
+    return one.unionByName(other, allowMissingColumns=True)
 
 
 def _zero_counts() -> dict[str, int]:

@@ -117,7 +117,8 @@ class MergePlan:
         candidates = table.narrowed(predicate)
         schema = parse_schema(source.schema.json())
         write = grown_plan(table.spark, table.snapshot, schema, clauses, table.alias) if grow else table.plan
-        target, marked = candidates.rows(positions=True), source.withColumn(SOURCE_ROW, sf.lit(True))
+        target = candidates.rows(positions=True, identity=True)
+        marked = source.withColumn(SOURCE_ROW, sf.lit(True))
         before = _before(candidates, write, target)
         sides = _Sides(candidates, write, target, marked, schema, before, grow)
         return cls(

@@ -19,6 +19,7 @@ from distributary.spark.change_writer import with_type
 from distributary.spark.merge_clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from distributary.spark.merge_plan import SOURCE_ROW, ClauseRule, MergePlan
 from distributary.spark.resolved_columns import attributes
+from distributary.spark.row_identity import IDENTITY, carried, updated_identity
 from distributary.spark.rule_violation import column_named
 from distributary.spark.table_scan import FILE_ORDINAL, ROW_INDEX
 from distributary.spark.touched_rows import TouchedRows, collect_touched
@@ -48,7 +49,7 @@ class MergeRows:
             _ACTION, _action(rules)
         )
         columns = [sf.col(FILE_ORDINAL), sf.col(ROW_INDEX), sf.col(SOURCE_ROW), sf.col(_ACTION)]
-        columns += _new_columns(plan, rules)
+        columns += [*_new_columns(plan, rules), *map(sf.col, carried(plan.target))]
         if plan.of_kind(NOT_MATCHED):
             known = attributes(plan.target)
             columns += [known[name].column.alias(_KEY + name) for name in plan.key_names]
@@ -96,7 +97,9 @@ class MergeRows:
         """The updated rows as they will be, checked."""
         schema = self.plan.write.schema
         names = [name for name in schema.names if _NEW + name in self.frame.columns]
-        rows = self._acted("update").select(*[column_named(_NEW + name).alias(name) for name in names])
+        acted = self._acted("update")
+        new = [column_named(_NEW + name).alias(name) for name in names]
+        rows = acted.select(*new, *updated_identity(acted))
         return apply_rules(with_computed(rows, self.plan.write), self.plan.write)
 
     def changes(self, touched: TouchedRows, updated: DataFrame | None) -> list[DataFrame]:
@@ -104,7 +107,7 @@ class MergeRows:
         changes: list[DataFrame] = []
         if updated is not None:
             changes.append(with_type(self._old(self._acted("update")), "update_preimage"))
-            changes.append(with_type(updated, "update_postimage"))
+            changes.append(with_type(updated.drop(*IDENTITY), "update_postimage"))
         if self._numbers("delete"):
             deleted = self._acted("delete")
             if touched.matches > touched.matched:

@@ -32,6 +32,7 @@ from distributary.delta.schema.column_mapping import physical_path
 from distributary.delta.statistics.collection import indexed_columns
 from distributary.delta.table_properties import TARGET_FILE_SIZE
 from distributary.errors import InvalidInputError
+from distributary.spark.cloud_connectors import check_connector
 from distributary.spark.clustering import clustering_of
 from distributary.spark.curve_columns import curve_columns
 from distributary.spark.data_files import write_data_files
@@ -43,12 +44,13 @@ from distributary.spark.file_bins import (
     partition_bins,
     purge_bins,
 )
+from distributary.spark.jvm import jvm_of
 from distributary.spark.optimize_metrics import Optimized
 from distributary.spark.partition_condition import files_in_partitions
-from distributary.spark.row_identity import check_rows_may_move
 from distributary.spark.table_scan import scan_snapshot
+from distributary.spark.table_store import table_store
 from distributary.spark.z_order import z_ordered
-from distributary.storage.object_store import ObjectStore, open_store
+from distributary.storage.object_store import ObjectStore
 
 CLUSTERING_PROVIDER: Final = "distributary"
 _BINS_A_JOB: Final = 64
@@ -89,7 +91,9 @@ def optimize(
     `where` is a condition over partition columns. A table with clustering columns is clustered by them;
     `full` clusters also what is clustered already.
     """
-    store = open_store(path, storage_options)
+    jvm_of(spark)
+    store = table_store(spark, path, storage_options)
+    check_connector(spark, store)
     snapshot = load_snapshot(store)
     started = time.time_ns() // 1_000_000
     plan = plan_optimize(spark, store, snapshot, where, tuple(z_order_by), full=full, target=target_file_size)
@@ -106,11 +110,12 @@ def purge(
     user_metadata: str | None = None,
 ) -> DataFrame:
     """Write the files anew that have deletion vectors (REORG … APPLY (PURGE)); gives the same metrics."""
-    store = open_store(path, storage_options)
+    jvm_of(spark)
+    store = table_store(spark, path, storage_options)
+    check_connector(spark, store)
     snapshot = load_snapshot(store)
     started = time.time_ns() // 1_000_000
     snapshot.check_writable()
-    check_rows_may_move(snapshot, "writing files anew")
     files = snapshot.files if where is None else files_in_partitions(spark, store, snapshot, where)
     adds, size = files.adds(), _target(snapshot, target_file_size)
     plan = OptimizePlan(snapshot, files, adds, purge_bins(adds, size), target=size, name="REORG")
@@ -129,7 +134,6 @@ def plan_optimize(
 ) -> OptimizePlan:
     """Decide what is written anew; refuses what cannot be done without harm."""
     snapshot.check_writable()
-    check_rows_may_move(snapshot, "writing files anew")
     clustering = clustering_of(snapshot)
     if clustering and (z_order_by or where is not None):
         names = ", ".join(".".join(path) for path in clustering)
@@ -225,7 +229,7 @@ def _rewritten(
 def _rows(spark: SparkSession, store: ObjectStore, plan: OptimizePlan, found: FileBin) -> DataFrame:
     mask = np.zeros(len(plan.adds), np.bool_)
     mask[list(found.ordinals)] = True
-    return scan_snapshot(spark, store, plan.snapshot, plan.files.filter(mask))
+    return scan_snapshot(spark, store, plan.snapshot, plan.files.filter(mask), identity=True)
 
 
 def _layout(spark: SparkSession, plan: OptimizePlan) -> Layout:

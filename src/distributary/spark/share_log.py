@@ -19,23 +19,10 @@ from distributary.client.table_answer import SharedFile, TableAnswer
 from distributary.delta.log.actions import Add, Metadata
 from distributary.delta.schema.data_types import StructType, parse_schema
 from distributary.errors import DistributaryError
-from distributary.spark.errors import ShareSchemaChangedError, StreamSourceChangedError
+from distributary.spark.errors import ShareSchemaChangedError
 from distributary.spark.share_offsets import StreamPosition, VersionFiles
 from distributary.spark.share_schema import check_compatible
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRules:
-    """What a stream does about versions that do more than add rows."""
-
-    changes: bool = False
-    """Read changes, in which rows that were changed or removed have their place."""
-    skip_change_commits: bool = False
-    ignore_deletes: bool = False
-    ignore_changes: bool = False
-    versions_at_once: int = 100
-    version_seconds: float = 10.0
-    """How long the latest version is believed before the server is asked again."""
+from distributary.spark.stream_rules import StreamRules, ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +83,7 @@ class ShareLog:
 
     def _snapshot(self, version: int) -> Window:
         task = self._table.snapshot(version).task()
-        files = tuple(_placed(file, version) for file in _ordered(task.answer.files))
+        files = tuple(_placed(file, version) for file in ordered(task.answer.files))
         problem = self._schema_problem(task.answer.metadata, version)
         found = VersionFiles(version, files, snapshot=True, problem=problem)
         return Window(replace(task, changes=self._rules.changes), (found,))
@@ -109,35 +96,12 @@ class ShareLog:
             # The end of a range is a hint; a server may tell of later versions (A4).
             by_version.setdefault(first if file.version is None else file.version, []).append(file)
         problems = self._schema_problems(task.answer, first, last)
+        where = str(self._table.name)
         versions = (
-            self._version(version, by_version.get(version, []), problems.get(version))
+            self._rules.files_of(version, by_version.get(version, []), problems.get(version), where)
             for version in range(first, last + 1)
         )
         return Window(task, tuple(versions))
-
-    def _version(
-        self, version: int, actions: list[SharedFile], problem: DistributaryError | None
-    ) -> VersionFiles:
-        files = _ordered(actions)
-        if self._rules.changes:
-            return VersionFiles(version, files, problem=problem)
-        adds = tuple(file for file in files if isinstance(file.action, Add))
-        if len(adds) == len(files):
-            return VersionFiles(version, adds, problem=problem)
-        if self._rules.skip_change_commits:
-            return VersionFiles(version, problem=problem)
-        return VersionFiles(version, adds, problem=problem or self._change_problem(version, bool(adds)))
-
-    def _change_problem(self, version: int, has_adds: bool) -> DistributaryError | None:
-        rules = self._rules
-        if rules.ignore_changes or (rules.ignore_deletes and not has_adds):
-            return None
-        what, also = ("changed", "") if has_adds else ("removed", "ignoreDeletes to pass over removed rows, ")
-        return StreamSourceChangedError(
-            f"{self._table.name}: version {version} {what} rows that a stream may have given before. Read "
-            "the changes (readChangeFeed=true), or set skipChangeCommits to pass over such versions, "
-            f"{also}or ignoreChanges to get the rows of rewritten files again"
-        )
 
     def _schema_problems(self, answer: TableAnswer, first: int, last: int) -> dict[int, DistributaryError]:
         """The versions whose columns a stream cannot show; each lasts until the metadata changes again."""
@@ -161,10 +125,6 @@ class ShareLog:
         except ShareSchemaChangedError as error:
             return error
         return None
-
-
-def _ordered(files: list[SharedFile]) -> tuple[SharedFile, ...]:
-    return tuple(sorted(files, key=lambda file: (file.action.path, type(file.action).__name__)))
 
 
 def _placed(file: SharedFile, version: int) -> SharedFile:

@@ -44,7 +44,7 @@ def read_offset(offset: dict[str, Any]) -> StreamPosition:
         position = msgspec.convert(offset, StreamPosition)
     except msgspec.ValidationError as error:
         raise InvalidInputError(
-            f"the checkpoint is not of a stream from a share: {error}. Use another checkpoint location"
+            f"the checkpoint is not of such a stream: {error}. Use another checkpoint location"
         ) from None
     if position.form > _FORM:
         raise InvalidInputError("the checkpoint was written by a newer distributary: upgrade this one")

@@ -100,14 +100,7 @@ class ShareOptions:
 
     def size(self, name: str) -> int | None:
         """A number of bytes, such as 1048576, 64m or 2g."""
-        text = (self.get(name) or "").strip().lower()
-        if not text:
-            return None
-        digits = text.rstrip("bkmgt").strip()
-        unit = text[len(digits) :].strip().removesuffix("b")
-        if not digits.isdigit() or unit not in ("", *"kmgt"):
-            raise InvalidInputError(f"option {name} must be a number of bytes such as 64m, not {text!r}")
-        return int(digits) << (10 * (("", *"kmgt").index(unit)))
+        return size_in_bytes(name, self.get(name))
 
     @property
     def reads_changes(self) -> bool:
@@ -164,3 +157,15 @@ class ShareOptions:
 
     def __repr__(self) -> str:
         return f"ShareOptions({', '.join(sorted(self._options))})"
+
+
+def size_in_bytes(name: str, value: str | None) -> int | None:
+    """The number of bytes that an option says, such as 1048576, 64m or 2g."""
+    text = (value or "").strip().lower()
+    if not text:
+        return None
+    digits = text.rstrip("bkmgt").strip()
+    unit = text[len(digits) :].strip().removesuffix("b")
+    if not digits.isdigit() or unit not in ("", *"kmgt"):
+        raise InvalidInputError(f"option {name} must be a number of bytes such as 64m, not {text!r}")
+    return int(digits) << (10 * (("", *"kmgt").index(unit)))

@@ -52,20 +52,25 @@ def check_columns(wanted: SparkStruct, schema: StructType, *, changes: bool, whe
 
 def check_compatible(stream: StructType, found: StructType, version: int, where: str) -> None:
     """Refuse a version whose rows a stream cannot show: with columns that it lacks or has otherwise."""
-    for field in found.fields:
-        known = next((each for each in stream.fields if each.name == field.name), None)
-        if known is None:
-            problem = f"has a column {field.name}, which the stream does not have"
-        elif _plain(_nullable(known.data_type)) != _plain(_nullable(field.data_type)):
-            problem = f"has column {field.name} as {field.data_type}; in the stream it is {known.data_type}"
-        elif known.metadata.get(PHYSICAL_NAME_KEY) != field.metadata.get(PHYSICAL_NAME_KEY):
-            problem = f"has column {field.name} in another place of its files: it was dropped and made anew"
-        else:
-            continue
+    problem = incompatibility(stream, found)
+    if problem is not None:
         raise ShareSchemaChangedError(
             f"{where}: version {version} {problem}. All rows before it were given. Load the stream again and "
             "start the query with the same checkpoint to go on with the new columns"
         )
+
+
+def incompatibility(stream: StructType, found: StructType) -> str | None:
+    """What a version's columns have that a stream cannot show, in words."""
+    for field in found.fields:
+        known = next((each for each in stream.fields if each.name == field.name), None)
+        if known is None:
+            return f"has a column {field.name}, which the stream does not have"
+        if _plain(_nullable(known.data_type)) != _plain(_nullable(field.data_type)):
+            return f"has column {field.name} as {field.data_type}; in the stream it is {known.data_type}"
+        if known.metadata.get(PHYSICAL_NAME_KEY) != field.metadata.get(PHYSICAL_NAME_KEY):
+            return f"has column {field.name} in another place of its files: it was dropped and made anew"
+    return None
 
 
 def _nullable(kind: DataType) -> DataType:

@@ -24,11 +24,12 @@ from distributary.errors import InvalidInputError
 from distributary.expressions.sql_parser import parse_predicate
 from distributary.sharing.profile import Profile
 from distributary.spark.errors import StreamSourceChangedError
-from distributary.spark.share_log import ShareLog, StreamRules
+from distributary.spark.share_log import ShareLog
 from distributary.spark.share_offsets import BatchLimit, StreamPosition, advanced, between, read_offset
 from distributary.spark.share_options import ShareOptions
 from distributary.spark.share_partition import TaskPartition
 from distributary.spark.share_schema import check_columns, readable
+from distributary.spark.stream_rules import StreamRules
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow

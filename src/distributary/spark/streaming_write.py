@@ -14,7 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.errors import InvalidInputError
+from distributary.spark.cloud_connectors import check_connector
 from distributary.spark.table_write import write_table
+from distributary.storage.object_store import open_store
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 
@@ -45,6 +47,7 @@ def write_stream(
         raise InvalidInputError("this is no stream: write its rows with write_table")
     if output_mode not in ("append", "complete"):
         raise InvalidInputError(f'output_mode is "append" or "complete", not {output_mode!r}')
+    check_connector(df.sparkSession, open_store(path, storage_options))
     known = dict(properties or {})
 
     def write_batch(rows: DataFrame, number: int) -> None:

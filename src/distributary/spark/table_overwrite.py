@@ -41,7 +41,7 @@ from distributary.spark.data_files import CHANGE_TYPE, write_data_files
 from distributary.spark.read_predicates import understood
 from distributary.spark.resolved_columns import resolve_condition
 from distributary.spark.row_files import write_rows
-from distributary.spark.row_identity import check_rows_may_move
+from distributary.spark.row_identity import IDENTITY
 from distributary.spark.table_scan import FILE_ORDINAL, scan_snapshot
 from distributary.spark.write_options import WriteOptions
 from distributary.spark.write_plan import data_schema, plan_new_schema, plan_write, with_properties
@@ -108,7 +108,6 @@ def _replace_rows(
     try:
         replaced = _whole_files(plan, region)
         if replaced is None:
-            check_rows_may_move(plan.snapshot, "replace_where over other than partition columns")
             touched = _touched(spark, store, plan.snapshot, region)
             replaced = Replaced(touched.adds(), region.predicate)
             written.extend(_rewritten(spark, store, plan, touched, region, adds, options))
@@ -168,13 +167,13 @@ def _rewritten(
 ) -> list[Add | AddCdcFile]:
     """The rows of touched files that stay, in new files, and the record of changes where it is kept."""
     files: list[Add | AddCdcFile] = []
-    old = scan_snapshot(spark, store, plan.snapshot, touched)
+    old = scan_snapshot(spark, store, plan.snapshot, touched, identity=True)
     if touched.num_files:
         kept = old.filter(~F.coalesce(F.expr(region.text), F.lit(False)))
         rows = rows_in_schema(kept, plan.schema)
         files.extend(write_data_files(spark, store, plan, rows, data_change=options.data_change))
     if TableProperties.from_configuration(plan.metadata.properties).enable_change_data_feed:
-        gone = rows_in_schema(old.filter(region.text), plan.schema)
+        gone = rows_in_schema(old.filter(region.text).drop(*IDENTITY), plan.schema)
         changes = gone.withColumn(CHANGE_TYPE, F.lit("delete"))
         if adds:
             new = scan_snapshot(spark, store, _with_files(plan, adds))

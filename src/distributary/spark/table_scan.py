@@ -8,7 +8,7 @@ Deleted rows are left out by a filter; columns come under their logical names, i
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,9 @@ from distributary.spark.deletion_vector_filter import DeletedRows, read_bitmaps
 from distributary.spark.file_relation import FileList, FileRows, read_files
 from distributary.spark.jvm import pruning_filters
 from distributary.spark.path_scan import read_paths, uses_index, without_deleted
+from distributary.spark.row_identity import RowIdentity, file_constants
 from distributary.spark.skipping_statistics import SkippingStatistics
+from distributary.spark.table_store import trusted_roots
 from distributary.storage.object_store import ObjectStore
 
 FILE_ORDINAL: Final = "__distributary_file"
@@ -43,9 +45,13 @@ def read_table(
     timestamp: datetime.datetime | str | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Sequence[str] = (),
 ) -> DataFrame:
-    """The rows of a Delta table at a version or a time; the latest by default."""
-    table = DeltaTable(path, storage_options)
+    """The rows of a Delta table at a version or a time; the latest by default.
+
+    `allowed_roots` are places outside of the table in which its files may lie (shallow clones).
+    """
+    table = DeltaTable(path, storage_options, allowed_roots=trusted_roots(spark, allowed_roots))
     return table.snapshot(version, timestamp).resilient(
         lambda state: scan_snapshot(spark, table.store, state)
     )
@@ -58,9 +64,10 @@ def count_rows(
     timestamp: datetime.datetime | str | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
+    allowed_roots: Sequence[str] = (),
 ) -> int:
     """How many rows a table has: from the log where it says so of every file, otherwise counted by Spark."""
-    table = DeltaTable(path, storage_options)
+    table = DeltaTable(path, storage_options, allowed_roots=trusted_roots(spark, allowed_roots))
     return table.snapshot(version, timestamp).resilient(lambda state: _count(spark, table.store, state))
 
 
@@ -71,23 +78,31 @@ def scan_snapshot(
     files: FileSelection | None = None,
     *,
     positions: bool = False,
+    identity: bool = False,
 ) -> DataFrame:
     """The rows of these files (default: all) of a snapshot.
 
     With `positions`, two more columns: the position of a row's file in `files` and the row's number in it,
-    counted with the deleted ones.
+    counted with the deleted ones. With `identity` two more of tables that track their rows: the id of a row
+    and the version that it is of (row_identity).
     """
     check_type_changes(snapshot.schema)
     selected = snapshot.files if files is None else files
     constants = _partition_columns(snapshot, selected)
     if positions:
         constants[FILE_ORDINAL] = pa.array(np.arange(selected.num_files, dtype=np.int32))
-    identity = f"{store.root}@{snapshot.version}" if files is None and not positions else None
-    listed = FileList.of(selected, constants, _statistics(snapshot, selected), identity)
-    live = _live_rows(spark, store, snapshot, selected, listed)
+    tracked = RowIdentity.of(snapshot.metadata.properties, snapshot.root) if identity else None
+    if tracked is not None:
+        constants |= file_constants(selected)
+    whole = files is None and not positions and tracked is None
+    name = f"{store.root}@{snapshot.version}" if whole else None
+    listed = FileList.of(selected, constants, _statistics(snapshot, selected), name)
+    live = _live_rows(spark, store, snapshot, selected, listed, tracked)
     output = [_column(field.name) for field in snapshot.schema.fields]
     if positions:
         output += [sf.col(FILE_ORDINAL), live.row.alias(ROW_INDEX)]
+    if tracked is not None:
+        output += tracked.columns(live.row)
     return live.frame.select(*output)
 
 
@@ -119,11 +134,17 @@ def prune_with_spark(
 
 
 def _live_rows(
-    spark: SparkSession, store: ObjectStore, snapshot: Snapshot, files: FileSelection, listed: FileList
+    spark: SparkSession,
+    store: ObjectStore,
+    snapshot: Snapshot,
+    files: FileSelection,
+    listed: FileList,
+    tracked: RowIdentity | None,
 ) -> FileRows:
     """The rows of files that are not deleted."""
     bitmaps = read_bitmaps(files.deletion_vectors(), file_access(store).read_range)
-    schema, mode = snapshot.schema, snapshot.mapping_mode
+    schema = snapshot.schema if tracked is None else tracked.schema(snapshot.schema)
+    mode = snapshot.mapping_mode
     if not uses_index(spark):
         rows = read_paths(spark, store, schema, mode, listed)
         return FileRows(without_deleted(spark, rows, bitmaps), rows.row)

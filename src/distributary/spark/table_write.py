@@ -31,12 +31,15 @@ from distributary.delta.operations.append import (
     write_parameters,
 )
 from distributary.errors import InvalidInputError
+from distributary.spark.cloud_connectors import check_connector
 from distributary.spark.clustering import CLUSTERING_FEATURE, clustering_domain, clustering_of
+from distributary.spark.jvm import jvm_of
 from distributary.spark.row_files import write_rows
 from distributary.spark.table_overwrite import overwrite
+from distributary.spark.table_store import table_store
 from distributary.spark.write_options import Mode, WriteOptions
 from distributary.spark.write_plan import data_schema, plan_new_table, plan_write, unborn
-from distributary.storage.object_store import ObjectStore, open_store
+from distributary.storage.object_store import ObjectStore
 
 
 def write_table(
@@ -87,11 +90,13 @@ def write_table(
         data_change=data_change,
     )
     options.check()
-    return write_frame(open_store(path, storage_options), df, options)
+    return write_frame(table_store(df.sparkSession, path, storage_options), df, options)
 
 
 def write_frame(store: ObjectStore, frame: DataFrame, options: WriteOptions) -> WriteResult:
     """The same with the store and the options as values."""
+    jvm_of(frame.sparkSession)
+    check_connector(frame.sparkSession, store)
     snapshot = existing_snapshot(store)
     if snapshot is None:
         return _create(store, frame, options)

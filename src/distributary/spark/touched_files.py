@@ -68,9 +68,9 @@ class Search:
         """Whether a row of the table is touched: unknown is no."""
         return holds(self.condition)
 
-    def changed_rows(self) -> DataFrame:
+    def changed_rows(self, *, identity: bool = False) -> DataFrame:
         """The touched rows as they are."""
-        return satisfying(self.files.rows(), self.condition)
+        return satisfying(self.files.rows(identity=identity), self.condition)
 
     @property
     def files(self) -> ChangedTable:

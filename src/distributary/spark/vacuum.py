@@ -21,7 +21,8 @@ from pyspark.sql import SparkSession
 from distributary.delta.log.snapshot import load_snapshot
 from distributary.delta.operations.vacuum import CHANGE_DIRECTORY, VacuumPlan, execute_vacuum, plan_vacuum
 from distributary.errors import DistributaryError
-from distributary.storage.object_store import ObjectMeta, ObjectStore, open_store
+from distributary.spark.table_store import table_store
+from distributary.storage.object_store import ObjectMeta, ObjectStore
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def vacuum(
     A retention shorter than the table's own needs `force`, or delta-spark's setting
     `spark.databricks.delta.retentionDurationCheck.enabled=false`.
     """
-    store = open_store(path, storage_options)
+    store = table_store(spark, path, storage_options)
     plan = plan_vacuum_on_spark(spark, store, retention_hours, force=force)
     if not dry_run:
         _delete(spark, store, plan)

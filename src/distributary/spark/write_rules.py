@@ -35,6 +35,7 @@ from distributary.delta.schema.data_types import (
     parse_schema,
 )
 from distributary.delta.schema.schema_edits import walk_fields
+from distributary.spark.row_identity import IDENTITY, carried
 from distributary.spark.rule_violation import BrokenRule, column_named, shown_value, shown_values
 from distributary.spark.store_assignment import StoreAssignment, spark_type
 
@@ -52,6 +53,7 @@ class _Check(msgspec.Struct, frozen=True):
 def apply_rules(frame: DataFrame, plan: WritePlan, *, within: str | None = None) -> DataFrame:
     """The rows with the table's columns, in order and in their types, each checked when it is written.
 
+    Rows that have an identity (row_identity) keep it.
     `within` is one more condition, that of `replace_where`: no row may be written outside of it.
     """
     features = features_of(plan.protocol)
@@ -70,7 +72,7 @@ def apply_rules(frame: DataFrame, plan: WritePlan, *, within: str | None = None)
     if within is not None:
         region = TableRule("replace_where", within)
         checks.append(_condition_check(region, plan.schema))
-    return _checked(computed, checks).select(*_limited_columns(plan.schema))
+    return _checked(computed, checks).select(*_limited_columns(plan.schema), *carried(frame))
 
 
 def rows_in_schema(frame: DataFrame, schema: StructType) -> DataFrame:
@@ -82,6 +84,8 @@ def _given(frame: DataFrame, schema: StructType) -> dict[str, str]:
     """Which column of the data fills which of the table."""
     given: dict[str, str] = {}
     for name in frame.columns:
+        if name in IDENTITY:
+            continue
         field = schema.find(name)
         if field is None:
             raise SchemaMismatchError(
@@ -115,7 +119,7 @@ def _filled(
         else:
             value = _default(field, use_defaults)
         columns.append(value.alias(field.name))
-    return frame.select(*columns)
+    return frame.select(*columns, *carried(frame))
 
 
 def _default(field: StructField, use_defaults: bool) -> Column:
@@ -144,7 +148,8 @@ def _computed(filled: DataFrame, schema: StructType, generated: Mapping[str, Tab
     if not made:
         return filled
     try:
-        return filled.withColumns(made).select(*[column_named(name) for name in schema.names])
+        names = [*schema.names, *carried(filled)]
+        return filled.withColumns(made).select(*[column_named(name) for name in names])
     except AnalysisException as error:
         raise _unusable(generated[missing[0]], error) from error
 

@@ -52,10 +52,12 @@ def never_fails(spark: SparkSession, have: DataType, want: DataType) -> bool:
     return bool(_cast(spark).canUpCast(_java_type(spark, have), _java_type(spark, want)))
 
 
-def remove_directory(spark: SparkSession, uri: str) -> None:
-    """Delete a directory and all below it."""
+def remove_directory(spark: SparkSession, uri: str, options: Mapping[str, str]) -> None:
+    """Delete a directory and all below it; Hadoop reaches the store by these options."""
     path: Any = jvm_of(spark).org.apache.hadoop.fs.Path(uri)
     hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()  # pyright: ignore
+    for name, value in options.items():
+        hadoop.set(name, value)
     path.getFileSystem(hadoop).delete(path, True)
 
 
