@@ -29,11 +29,16 @@ SOURCES: Final = (
     "SnapshotFileIndex",
     "PhysicalNames",
     "MappedParquetFormat",
+    "SnapshotRelations",
 )
+# Between texts that go to the JVM as one; no name of a column or of an option has it.
+SEPARATOR: Final = "\x1e"
+_EXPRESSIONS: Final = "org.apache.spark.sql.classic.ExpressionUtils"
+_CATALYST: Final = "org.apache.spark.sql.catalyst.expressions"
 
 _lock = threading.Lock()
-# One class loader a JVM, kept by the gateway's own identity; a process has one JVM, tests may restart it.
-_loaders: dict[int, tuple[Any, Any]] = {}
+# One object of ours a JVM, kept by the gateway's own identity; a process has one JVM, tests may restart it.
+_made: dict[int, tuple[Any, Any]] = {}
 
 
 def has_jvm(spark: SparkSession) -> bool:
@@ -52,23 +57,26 @@ def jvm_of(spark: SparkSession) -> Any:
     return spark._jvm  # pyright: ignore[reportPrivateUsage]
 
 
-def java_class(spark: SparkSession, name: str) -> Any:
-    """One of our classes, as a java.lang.Class; compiled when first asked for."""
-    jvm = jvm_of(spark)
+def class_named(spark: SparkSession, name: str) -> Any:
+    """A class of the JVM by its whole name; py4j's dotted way asks the JVM about every package in it."""
+    from py4j.java_gateway import JavaClass
+
+    jvm_of(spark)
+    return JavaClass(name, _gateway(spark)._gateway_client)
+
+
+def relations(spark: SparkSession) -> Any:
+    """Our SnapshotRelations; our classes are compiled when it is first asked for."""
+    jvm, gateway = jvm_of(spark), _gateway(spark)
     with _lock:
-        gateway, loader = _loaders.get(id(_gateway(spark)), (None, None))
-        if gateway is not _gateway(spark):
+        known, made = _made.get(id(gateway), (None, None))
+        if known is not gateway:
             loader = _compiled(jvm)
-            _loaders.clear()
-            _loaders[id(_gateway(spark))] = (_gateway(spark), loader)
-    return loader.loadClass(f"{PACKAGE}.{name}")
-
-
-def new_instance(spark: SparkSession, name: str, *arguments: Any) -> Any:
-    """An object of one of our classes, which have one constructor each."""
-    constructor = java_class(spark, name).getConstructors()[0]
-    # A list, since a Python object that the JVM is to call cannot be put into an array of py4j.
-    return constructor.newInstance(java_list(spark, arguments).toArray())
+            (constructor,) = loader.loadClass(f"{PACKAGE}.SnapshotRelations").getConstructors()
+            made = constructor.newInstance(java_list(spark, ()).toArray())
+            _made.clear()
+            _made[id(gateway)] = (gateway, made)
+    return made
 
 
 def start_callbacks(spark: SparkSession) -> None:
@@ -97,7 +105,7 @@ def _gateway(spark: SparkSession) -> Any:
 
 def java_list(spark: SparkSession, values: Iterable[Any]) -> Any:
     """A java.util.ArrayList."""
-    items = jvm_of(spark).java.util.ArrayList()
+    items = class_named(spark, "java.util.ArrayList")()
     for value in values:
         items.add(value)
     return items
@@ -105,41 +113,21 @@ def java_list(spark: SparkSession, values: Iterable[Any]) -> Any:
 
 def scala_seq(spark: SparkSession, values: Iterable[Any]) -> Any:
     """An immutable scala Seq."""
-    return jvm_of(spark).scala.jdk.javaapi.CollectionConverters.asScala(java_list(spark, values)).toSeq()
-
-
-def scala_map(spark: SparkSession, values: Mapping[str, str]) -> Any:
-    """An immutable scala Map of texts."""
-    items = _module(jvm_of(spark).scala.collection.immutable, "Map").empty()
-    for key, value in values.items():
-        items = items.updated(key, value)
-    return items
-
-
-def _module(package: Any, name: str) -> Any:
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
-
-
-def java_schema(spark: SparkSession, schema_json: str) -> Any:
-    """Spark's own StructType of the JSON text of a schema, all of it nullable.
-
-    Spark trusts a column that is said to have no nulls. A file that breaks that promise, or that was written
-    before the column was added, would then be read wrongly.
-    """
-    return jvm_of(spark).org.apache.spark.sql.types.DataType.fromJson(schema_json).asNullable()
+    converters = class_named(spark, "scala.jdk.javaapi.CollectionConverters")
+    return converters.asScala(java_list(spark, values)).toSeq()
 
 
 def expression_of(spark: SparkSession, column: Column) -> Any:
     """The Catalyst expression of a column."""
-    utilities: Any = jvm_of(spark).org.apache.spark.sql.classic.ExpressionUtils
-    return utilities.expression(column._jc)
+    java_column: Any = column
+    return class_named(spark, _EXPRESSIONS).expression(java_column._jc)
 
 
 def column_of(spark: SparkSession, expression: Any) -> Column:
     """The column of a Catalyst expression."""
     from pyspark.sql.classic.column import Column as ClassicColumn
 
-    return ClassicColumn(jvm_of(spark).org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return ClassicColumn(class_named(spark, _EXPRESSIONS).column(expression))
 
 
 def broadcast(spark: SparkSession, value: Any) -> Any:
@@ -147,34 +135,44 @@ def broadcast(spark: SparkSession, value: Any) -> Any:
     return spark.sparkContext._jsc.broadcast(value)  # pyright: ignore
 
 
+def file_index(
+    spark: SparkSession,
+    root: str,
+    identity: str | None,
+    files: bytearray | str,
+    partition_schema: str,
+    statistics: Any,
+) -> Any:
+    """A SnapshotFileIndex over a list of files."""
+    return relations(spark).index(root, identity, files, partition_schema, statistics)
+
+
 def relation_frame(
     spark: SparkSession,
     index: Any,
-    partition_schema: str,
     data_schema: str,
-    file_format: Any,
     options: Mapping[str, str],
+    *,
+    mapped: str | None = None,
+    by_id: bool = False,
 ) -> DataFrame:
     """The rows of a file index as Spark reads them: a relation of its own kind, the file list ours."""
+    session: Any = spark._jsparkSession  # pyright: ignore
+    texts = SEPARATOR.join(text for option in options.items() for text in option)
+    return _frame(spark, relations(spark).frame(session, index, data_schema, mapped, by_id, texts))
+
+
+def columns_of(frame: DataFrame, names: Iterable[str], row_number: str | None = None) -> DataFrame:
+    """Columns of a frame by their names, then the number of each row in its file, if that gets a name."""
+    spark = frame.sparkSession
+    rows: Any = frame
+    return _frame(spark, relations(spark).select(rows._jdf, SEPARATOR.join(names), row_number))
+
+
+def _frame(spark: SparkSession, rows: Any) -> DataFrame:
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-    jvm = jvm_of(spark)
-    session: Any = spark._jsparkSession  # pyright: ignore
-    relation = jvm.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
-        index,
-        java_schema(spark, partition_schema),
-        java_schema(spark, data_schema),
-        jvm.scala.Option.empty(),
-        file_format,
-        scala_map(spark, options),
-        session,
-    )
-    return ClassicDataFrame(session.baseRelationToDataFrame(relation), spark)
-
-
-def parquet_format(spark: SparkSession) -> Any:
-    """Spark's own Parquet format."""
-    return jvm_of(spark).org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat()
+    return ClassicDataFrame(rows, spark)
 
 
 def pruning_filters(frame: DataFrame, index: Any) -> tuple[Any, Any] | None:
@@ -208,32 +206,28 @@ def bitmap_contains(spark: SparkSession, serialized: bytes, place: Column, *, wi
 
     Made of Catalyst's own expressions: a call of `value()` on the broadcast, then of `contains`.
     """
-    jvm = jvm_of(spark)
-    shared = broadcast(spark, _bitmap(jvm, serialized, wide=wide))
+    shared = broadcast(spark, _bitmap(spark, serialized, wide=wide))
     nothing = scala_seq(spark, ())
+    invocation = class_named(spark, f"{_CATALYST}.objects.Invoke")
 
     def invoke(target: Any, name: str, result: Any, arguments: Any) -> Any:
-        objects = jvm.org.apache.spark.sql.catalyst.expressions.objects
-        return objects.Invoke(target, name, result, arguments, nothing, False, False, True)
+        return invocation(target, name, result, arguments, nothing, False, False, True)
 
-    types = jvm.org.apache.spark.sql.types
-    holder = jvm.org.apache.spark.sql.catalyst.expressions.Literal(
-        shared, types.ObjectType(_class_named(jvm, "org.apache.spark.broadcast.Broadcast"))
-    )
-    bitmap = invoke(holder, "value", types.ObjectType(_class_named(jvm, _bitmap_class(wide))), nothing)
+    broadcast_type = _object_type(spark, "org.apache.spark.broadcast.Broadcast")
+    holder = class_named(spark, f"{_CATALYST}.Literal")(shared, broadcast_type)
+    bitmap = invoke(holder, "value", _object_type(spark, _bitmap_class(wide)), nothing)
     arguments = scala_seq(spark, [expression_of(spark, place)])
-    return column_of(spark, invoke(bitmap, "contains", types.DataTypes.BooleanType, arguments))
+    boolean = class_named(spark, "org.apache.spark.sql.types.DataTypes").BooleanType
+    return column_of(spark, invoke(bitmap, "contains", boolean, arguments))
 
 
-def _bitmap(jvm: Any, serialized: bytes, *, wide: bool) -> Any:
-    source = jvm.java.nio.ByteBuffer.wrap(bytearray(serialized))
+def _bitmap(spark: SparkSession, serialized: bytes, *, wide: bool) -> Any:
+    bitmap = class_named(spark, _bitmap_class(wide))()
     if not wide:
-        bitmap = jvm.org.roaringbitmap.RoaringBitmap()
-        bitmap.deserialize(source)
+        bitmap.deserialize(class_named(spark, "java.nio.ByteBuffer").wrap(bytearray(serialized)))
         return bitmap
-    stream = jvm.java.io.DataInputStream(jvm.java.io.ByteArrayInputStream(bytearray(serialized)))
-    bitmap = jvm.org.roaringbitmap.longlong.Roaring64NavigableMap()
-    bitmap.deserializePortable(stream)
+    source = class_named(spark, "java.io.ByteArrayInputStream")(bytearray(serialized))
+    bitmap.deserializePortable(class_named(spark, "java.io.DataInputStream")(source))
     return bitmap
 
 
@@ -241,5 +235,7 @@ def _bitmap_class(wide: bool) -> str:
     return "org.roaringbitmap." + ("longlong.Roaring64NavigableMap" if wide else "RoaringBitmap")
 
 
-def _class_named(jvm: Any, name: str) -> Any:
-    return jvm.java.lang.Class.forName(name)
+def _object_type(spark: SparkSession, name: str) -> Any:
+    """Spark's type of values that are objects of a Java class."""
+    java_class = class_named(spark, "java.lang.Class").forName(name)
+    return class_named(spark, "org.apache.spark.sql.types.ObjectType")(java_class)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -25,9 +27,9 @@ from distributary.delta.schema.column_mapping import ColumnMappingMode, physical
 from distributary.delta.schema.data_types import StructType, schema_to_json
 from distributary.spark.cloud_connectors import hadoop_options
 from distributary.spark.errors import UnsupportedSparkError
-from distributary.spark.file_relation import READ_OPTIONS, FileList, FileRows, shown_schema, split_schema
+from distributary.spark.file_relation import READ_OPTIONS, FileList, shown_schema, split_schema
 from distributary.spark.hadoop_paths import hadoop_uri, index_paths
-from distributary.spark.jvm import has_jvm, java_class
+from distributary.spark.jvm import has_jvm, relations
 from distributary.storage.object_store import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -39,6 +41,31 @@ _ORDINAL: Final = "__distributary_ordinal"
 
 class PathScanWarning(UserWarning):
     """A table is read by the paths of its files, which is slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathRows:
+    """Rows of files that were read by their paths, with all their columns."""
+
+    frame: DataFrame
+
+    def without(self, deleted: Sequence[BitMap64 | None]) -> PathRows:
+        """The rows that no bitmap of their file has."""
+        found = [(at, rows_of) for at, rows_of in enumerate(deleted) if rows_of is not None and len(rows_of)]
+        if not found:
+            return self
+        ordinals = np.concatenate([np.full(len(bitmap), at, np.int32) for at, bitmap in found])
+        numbers = np.concatenate(
+            [np.frombuffer(bitmap.to_array(), np.uint64).astype(np.int64) for _, bitmap in found]
+        )
+        columns = {_ORDINAL: pa.array(ordinals), _ROW: pa.array(numbers)}
+        gone = self.frame.sparkSession.createDataFrame(pa.table(columns))
+        return PathRows(self.frame.join(sf.broadcast(gone), [_ORDINAL, _ROW], "left_anti"))
+
+    def select(self, names: Sequence[str], row_number: str | None = None) -> DataFrame:
+        """Some columns, and a row's number inside its file under a name, if one is given."""
+        number = () if row_number is None else (_column(_ROW).alias(row_number),)
+        return self.frame.select(*map(_column, names), *number)
 
 
 def uses_index(spark: SparkSession) -> bool:
@@ -58,7 +85,7 @@ def _hindrance(spark: SparkSession) -> str | None:
     if not has_jvm(spark):
         return "this is a session of Spark Connect, which has no JVM in this process"
     try:
-        java_class(spark, "SnapshotFileIndex")
+        relations(spark)
     except Exception as error:  # whatever keeps the classes out, reading must go on
         _log.info("the file index does not load", exc_info=True)
         return f"the file index does not load in this Spark ({type(error).__name__})"
@@ -67,7 +94,7 @@ def _hindrance(spark: SparkSession) -> str | None:
 
 def read_paths(
     spark: SparkSession, store: ObjectStore, schema: StructType, mode: ColumnMappingMode, files: FileList
-) -> FileRows:
+) -> PathRows:
     """The same rows as `file_relation.read_files` gives."""
     if mode is ColumnMappingMode.ID:
         raise UnsupportedSparkError(
@@ -81,20 +108,7 @@ def read_paths(
     joined = rows.join(sf.broadcast(described), _PATH, "inner")
     wanted = [*data.names, *constant.names]
     frame = joined.select(*(_column(name) for name in wanted), _column(_ROW), _column(_ORDINAL))
-    return FileRows(frame, _column(_ROW))
-
-
-def without_deleted(spark: SparkSession, rows: FileRows, deleted: list[BitMap64 | None]) -> DataFrame:
-    """The rows that no bitmap of their file has."""
-    found = [(at, rows_of) for at, rows_of in enumerate(deleted) if rows_of is not None and len(rows_of)]
-    if not found:
-        return rows.frame
-    ordinals = np.concatenate([np.full(len(bitmap), at, np.int32) for at, bitmap in found])
-    numbers = np.concatenate(
-        [np.frombuffer(bitmap.to_array(), np.uint64).astype(np.int64) for _, bitmap in found]
-    )
-    gone = spark.createDataFrame(pa.table({_ORDINAL: pa.array(ordinals), _ROW: pa.array(numbers)}))
-    return rows.frame.join(sf.broadcast(gone), [_ORDINAL, _ROW], "left_anti")
+    return PathRows(frame)
 
 
 def _plain_rows(

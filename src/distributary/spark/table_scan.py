@@ -26,8 +26,9 @@ from distributary.delta.table import DeltaTable
 from distributary.spark.deletion_vector_filter import DeletedRows, read_bitmaps
 from distributary.spark.file_relation import FileList, FileRows, read_files
 from distributary.spark.jvm import pruning_filters
-from distributary.spark.path_scan import read_paths, uses_index, without_deleted
+from distributary.spark.path_scan import PathRows, read_paths, uses_index
 from distributary.spark.row_identity import RowIdentity, file_constants
+from distributary.spark.rule_violation import column_named
 from distributary.spark.skipping_statistics import SkippingStatistics
 from distributary.spark.table_store import trusted_roots
 from distributary.storage.object_store import ObjectStore
@@ -98,12 +99,12 @@ def scan_snapshot(
     name = f"{store.root}@{snapshot.version}" if whole else None
     listed = FileList.of(selected, constants, _statistics(snapshot, selected), name)
     live = _live_rows(spark, store, snapshot, selected, listed, tracked)
-    output = [_column(field.name) for field in snapshot.schema.fields]
-    if positions:
-        output += [sf.col(FILE_ORDINAL), live.row.alias(ROW_INDEX)]
-    if tracked is not None:
-        output += tracked.columns(live.row)
-    return live.frame.select(*output)
+    names = [*snapshot.schema.names, *((FILE_ORDINAL,) if positions else ())]
+    if tracked is None:
+        return live.select(names, ROW_INDEX if positions else None)
+    rows = live.select([*names, *tracked.names], ROW_INDEX)
+    kept = [*names, *((ROW_INDEX,) if positions else ())]
+    return rows.select(*map(column_named, kept), *tracked.columns(sf.col(ROW_INDEX)))
 
 
 def prune_with_spark(
@@ -140,20 +141,18 @@ def _live_rows(
     files: FileSelection,
     listed: FileList,
     tracked: RowIdentity | None,
-) -> FileRows:
+) -> FileRows | PathRows:
     """The rows of files that are not deleted."""
     bitmaps = read_bitmaps(files.deletion_vectors(), file_access(store).read_range)
     schema = snapshot.schema if tracked is None else tracked.schema(snapshot.schema)
     mode = snapshot.mapping_mode
     if not uses_index(spark):
-        rows = read_paths(spark, store, schema, mode, listed)
-        return FileRows(without_deleted(spark, rows, bitmaps), rows.row)
+        return read_paths(spark, store, schema, mode, listed).without(bitmaps)
     deleted = DeletedRows.of(bitmaps)
     if deleted is None:
         return read_files(spark, store, schema, mode, listed)
     rows = read_files(spark, store, schema, mode, listed.having({_BASE: deleted.bases, _LAST: deleted.lasts}))
-    live = rows.frame.filter(deleted.live(spark, sf.col(_BASE), sf.col(_LAST), rows.row))
-    return FileRows(live, rows.row)
+    return rows.filtered(deleted.live(spark, sf.col(_BASE), sf.col(_LAST), rows.row))
 
 
 def _count(spark: SparkSession, store: ObjectStore, snapshot: Snapshot) -> int:
@@ -173,7 +172,3 @@ def _partition_columns(snapshot: Snapshot, files: FileSelection) -> dict[str, pa
         name: partition_column(files, snapshot.schema, name, snapshot.mapping_mode)
         for name in snapshot.metadata.partitioning
     }
-
-
-def _column(name: str) -> Column:
-    return sf.col("`" + name.replace("`", "``") + "`")
