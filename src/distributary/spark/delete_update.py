@@ -61,10 +61,10 @@ def delete(
     clock.scanned()
     with ChangeWriter(table) as writer:
         writer.keep(_taken_out(table, found))
-        if touched.rows and not table.uses_deletion_vectors:
+        if touched.are_partial and not table.uses_deletion_vectors:
             kept = touched.partial.rows(identity=True).filter(~found.holds)
             writer.write(kept, touched.num_copied)
-        if touched.rows and table.keeps_changes:
+        if touched.are_partial and table.keeps_changes:
             writer.write_changes(with_type(found.changed_rows(), "delete"), touched.num_rows)
         metrics: Counts = {"numDeletedRows": touched.num_rows, **_metrics(found, writer, clock)}
         operation = Operation("DELETE", {"predicate": [found.text]}, metrics)
@@ -88,23 +88,26 @@ def update(
     table = ChangedTable.open(spark, path, alias=alias, storage_options=storage_options, on_phase=on_phase)
     table.refuse_append_only("UPDATE")
     _updated(table, table.only(()).rows(), set)
-    found = search(table, condition, "UPDATE")
+    found = search(table, condition, "UPDATE", keep=True)
     clock.scanned()
-    with ChangeWriter(table) as writer:
-        writer.keep(_taken_out(table, found))
-        if found.touched.num_rows:
-            _write_updated(writer, found, set)
-        metrics: Counts = {"numUpdatedRows": found.touched.num_rows, **_metrics(found, writer, clock)}
-        predicate = [] if condition is None else [found.text]
-        operation = Operation("UPDATE", {"predicate": predicate}, metrics)
-        return writer.commit(operation, found.reads)
+    try:
+        with ChangeWriter(table) as writer:
+            writer.keep(_taken_out(table, found))
+            if found.touched.num_rows:
+                _write_updated(writer, found, set)
+            metrics: Counts = {"numUpdatedRows": found.touched.num_rows, **_metrics(found, writer, clock)}
+            predicate = [] if condition is None else [found.text]
+            operation = Operation("UPDATE", {"predicate": predicate}, metrics)
+            return writer.commit(operation, found.reads)
+    finally:
+        found.release()
 
 
 def _taken_out(table: ChangedTable, found: Search) -> FileChanges:
     """The touched files without their touched rows: marked, or removed to be written anew."""
     touched = found.touched
     gone = FileChanges(removes=removed(touched.whole.files.adds()))
-    if not touched.rows:
+    if not touched.are_partial:
         return gone
     if table.uses_deletion_vectors:
         return gone.joined(mark_deleted(touched.partial, touched.rows))

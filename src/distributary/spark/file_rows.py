@@ -63,12 +63,28 @@ class FileRows(msgspec.Struct, frozen=True):
                 "A data file needs at least one column that is neither a partition column nor void. "
                 "Add a column, or partition by fewer."
             )
+        if not extra and self._is_stored_as_it_is(rows):
+            return rows
         columns = [self._column(field) for field in stored]
         texts = [
             self._text(field).alias(name)
             for field, name in zip(self._partition_fields, self.partition_names, strict=True)
         ]
         return rows.select(*columns, *extra, *texts)
+
+    def _is_stored_as_it_is(self, rows: DataFrame) -> bool:
+        """Whether rows have the columns of a file already, and nothing said about them beside."""
+        return (
+            self.mode is ColumnMappingMode.NONE
+            and not self.partitioning
+            and rows.columns == list(self.schema.names)
+            and not any(field.metadata for field in rows.schema.fields)
+            and all(
+                self._stored_type(field.data_type, field.name) == bare(field.data_type)
+                for field in self.schema.fields
+            )
+            and all(self._is_stored(field) for field in self.schema.fields)
+        )
 
     def partition_values(self, segments: Sequence[str]) -> PartitionValues:
         """The values for the log from the names of the directories that a file is in."""

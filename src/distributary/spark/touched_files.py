@@ -2,15 +2,16 @@
 
 Files are left out by partition values and statistics first. A condition over partition columns alone, or
 none at all, decides about whole files without reading any; any other one is asked row by row in one scan of
-the columns that it reads.
+the columns that it reads, or of all columns where the rows are needed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyroaring import BitMap64
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
@@ -19,8 +20,9 @@ from distributary.spark.changed_table import ChangedTable
 from distributary.spark.read_predicates import understood
 from distributary.spark.resolved_columns import ResolvedColumn, attribute_names, resolve_condition
 from distributary.spark.row_changes import ReadSet, files_read
+from distributary.spark.row_identity import IDENTITY
 from distributary.spark.table_scan import FILE_ORDINAL, ROW_INDEX
-from distributary.spark.touched_rows import TouchedRows, collect_touched
+from distributary.spark.touched_rows import TouchedRows, collect_touched, count_touched
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +35,30 @@ class TouchedFiles:
     num_rows: int
     num_copied: int
 
+    @property
+    def are_partial(self) -> bool:
+        """Whether some files keep rows."""
+        return self.partial.files.num_files > 0
+
     @classmethod
     def of(cls, table: ChangedTable, touched: TouchedRows) -> TouchedFiles:
         """Touched rows by the ordinals of a table's files."""
-        ordinals = list(touched.by_file)
+        counts = {ordinal: len(rows) for ordinal, rows in touched.by_file.items()}
+        return cls.counted(table, counts, touched.by_file)
+
+    @classmethod
+    def counted(
+        cls, table: ChangedTable, counts: Mapping[int, int], rows: Mapping[int, BitMap64] | None = None
+    ) -> TouchedFiles:
+        """Numbers of touched rows by the ordinals of a table's files; the rows too, where they get marked."""
+        ordinals = list(counts)
         found = table.only(ordinals)
         live = found.live_records()
-        rows = [touched.by_file[ordinal] for ordinal in ordinals]
-        gone = [at for at in range(len(rows)) if len(rows[at]) == live[at]]
-        kept = [at for at in range(len(rows)) if len(rows[at]) < live[at]]
-        number = sum(len(part) for part in rows)
-        return cls(
-            found.only(gone), found.only(kept), tuple(rows[at] for at in kept), number, sum(live) - number
-        )
+        gone = [at for at, ordinal in enumerate(ordinals) if counts[ordinal] == live[at]]
+        kept = [at for at, ordinal in enumerate(ordinals) if counts[ordinal] < live[at]]
+        marked = () if rows is None else tuple(rows[ordinals[at]] for at in kept)
+        number = sum(counts.values())
+        return cls(found.only(gone), found.only(kept), marked, number, sum(live) - number)
 
     @classmethod
     def all_of(cls, table: ChangedTable) -> TouchedFiles:
@@ -62,6 +75,7 @@ class Search:
     reads: ReadSet
     text: str
     condition: Column | str | None = None
+    kept: DataFrame | None = None
 
     @property
     def holds(self) -> Column:
@@ -70,7 +84,14 @@ class Search:
 
     def changed_rows(self, *, identity: bool = False) -> DataFrame:
         """The touched rows as they are."""
+        if self.kept is not None:
+            return self.kept.drop(FILE_ORDINAL, ROW_INDEX, *(() if identity else IDENTITY))
         return satisfying(self.files.rows(identity=identity), self.condition)
+
+    def release(self) -> None:
+        """Forget the rows that were kept."""
+        if self.kept is not None:
+            self.kept.unpersist()
 
     @property
     def files(self) -> ChangedTable:
@@ -92,8 +113,12 @@ def holds(condition: Column | str | None) -> Column:
     return sf.coalesce(column, sf.lit(False))
 
 
-def search(table: ChangedTable, condition: Column | str | None, what: str) -> Search:
-    """Find the rows that satisfy a condition (all without one)."""
+def search(table: ChangedTable, condition: Column | str | None, what: str, *, keep: bool = False) -> Search:
+    """Find the rows that satisfy a condition (all without one).
+
+    With `keep` the rows that are to be marked stay with the executors until they are released, so that what
+    becomes of them needs no second scan of every column.
+    """
     if condition is None:
         return Search(table, TouchedFiles.all_of(table), ReadSet(whole_table=True), "true")
     bare = table.only(()).rows()
@@ -104,10 +129,19 @@ def search(table: ChangedTable, condition: Column | str | None, what: str) -> Se
         found = table.only(_satisfying(table, condition))
         return Search(table, TouchedFiles.all_of(found), read_set(found, predicate), resolved.sql)
     candidates = table.narrowed(predicate)
-    rows = satisfying(candidates.rows(positions=True), condition)
-    touched = collect_touched(rows.select(FILE_ORDINAL, ROW_INDEX))
-    files = TouchedFiles.of(candidates, touched)
-    return Search(table, files, read_set(candidates, predicate), resolved.sql, condition)
+    reads = read_set(candidates, predicate)
+    if not table.uses_deletion_vectors:
+        rows = satisfying(candidates.rows(positions=True), condition)
+        files = TouchedFiles.counted(candidates, count_touched(rows.select(FILE_ORDINAL)))
+        return Search(table, files, reads, resolved.sql, condition)
+    rows = satisfying(candidates.rows(positions=True, identity=keep), condition)
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK) if keep else None
+    try:
+        files = TouchedFiles.of(candidates, collect_touched(rows.select(FILE_ORDINAL, ROW_INDEX)))
+    except BaseException:
+        rows.unpersist()
+        raise
+    return Search(table, files, reads, resolved.sql, condition, kept)
 
 
 def read_set(candidates: ChangedTable, predicate: Expression | None) -> ReadSet:

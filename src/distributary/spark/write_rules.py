@@ -37,7 +37,7 @@ from distributary.delta.schema.data_types import (
 from distributary.delta.schema.schema_edits import walk_fields
 from distributary.spark.row_identity import IDENTITY, carried
 from distributary.spark.rule_violation import BrokenRule, column_named, shown_value, shown_values
-from distributary.spark.store_assignment import StoreAssignment, spark_type
+from distributary.spark.store_assignment import StoreAssignment, bare, spark_type
 
 _LENGTH: Final = re.compile(r"(char|varchar)\((\d+)\)", re.IGNORECASE)
 
@@ -72,7 +72,10 @@ def apply_rules(frame: DataFrame, plan: WritePlan, *, within: str | None = None)
     if within is not None:
         region = TableRule("replace_where", within)
         checks.append(_condition_check(region, plan.schema))
-    return _checked(computed, checks).select(*_limited_columns(plan.schema), *carried(frame))
+    checked = _checked(computed, checks)
+    if not list(_lengths(plan.schema)):
+        return checked
+    return checked.select(*_limited_columns(plan.schema), *carried(frame))
 
 
 def rows_in_schema(frame: DataFrame, schema: StructType) -> DataFrame:
@@ -106,6 +109,8 @@ def _filled(
 ) -> DataFrame:
     """The columns that the data has, cast, and defaults or nulls for the others but generated ones."""
     have = parse_schema(frame.schema.json())
+    if _is_as_stored(have, schema):
+        return frame
     assignment = StoreAssignment(frame.sparkSession)
     columns: list[Column] = []
     for field in schema.fields:
@@ -120,6 +125,14 @@ def _filled(
             value = _default(field, use_defaults)
         columns.append(value.alias(field.name))
     return frame.select(*columns, *carried(frame))
+
+
+def _is_as_stored(have: StructType, schema: StructType) -> bool:
+    """Whether data has the columns of a table already: every question to Spark that is not asked is time."""
+    return have.names == schema.names and all(
+        bare(field.data_type) == bare(known.data_type)
+        for field, known in zip(have.fields, schema.fields, strict=True)
+    )
 
 
 def _default(field: StructField, use_defaults: bool) -> Column:
@@ -160,8 +173,24 @@ def _generated_value(rule: TableRule, field: StructField) -> Column:
 
 def _not_null_checks(schema: StructType) -> Iterator[_Check]:
     for field in schema.fields:
+        if not _may_lack_a_value(field):
+            continue
         for broken, path in _nulls(column_named(field.name), field, ()):
             yield _Check(broken, BrokenRule("not null", ".".join(path)))
+
+
+def _may_lack_a_value(field: StructField) -> bool:
+    """Whether a null somewhere in a column may break a rule."""
+    match field.data_type:
+        case StructType(fields):
+            inner = any(map(_may_lack_a_value, fields))
+        case ArrayType(element, contains_null):
+            inner = _may_lack_a_value(StructField("element", element, contains_null))
+        case MapType():
+            inner = True
+        case _:
+            inner = False
+    return inner or not field.nullable
 
 
 def _nulls(

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.delta.schema.data_types import DataType, type_to_json
-from distributary.spark.jvm import jvm_of
+from distributary.spark.jvm import class_named
 
 _PARQUET = "spark.sql.parquet."
 FILE_SETTINGS: Mapping[str, str] = {
@@ -30,16 +30,23 @@ FILE_SETTINGS: Mapping[str, str] = {
 def with_settings(frame: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     """The same rows where these settings hold: in a copy of the session unless they hold already."""
     spark = frame.sparkSession
-    differing = {key: value for key, value in settings.items() if spark.conf.get(key, None) != value}
+    differing = {key: value for key, value in settings.items() if _setting(spark, key) != value.lower()}
     if not differing:
         return frame
-    jvm = jvm_of(spark)
     copied: Any = frame._jdf.sparkSession().cloneSession()  # pyright: ignore
     for key, value in differing.items():
         copied.conf().set(key, value)
     plan: Any = frame._jdf.queryExecution().analyzed()  # pyright: ignore
-    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(copied, plan)
+    rows = class_named(spark, "org.apache.spark.sql.classic.Dataset").ofRows(copied, plan)
     return DataFrame(rows, SparkSession(spark.sparkContext, copied))
+
+
+def _setting(spark: SparkSession, key: str) -> str | None:
+    """What holds for a setting, its default too (for which Spark must not be given another one)."""
+    try:
+        return str(spark.conf.get(key)).lower()
+    except Exception:  # this Spark does not know it
+        return None
 
 
 def can_assign(spark: SparkSession, have: DataType, want: DataType) -> bool:
@@ -54,7 +61,7 @@ def never_fails(spark: SparkSession, have: DataType, want: DataType) -> bool:
 
 def remove_directory(spark: SparkSession, uri: str, options: Mapping[str, str]) -> None:
     """Delete a directory and all below it; Hadoop reaches the store by these options."""
-    path: Any = jvm_of(spark).org.apache.hadoop.fs.Path(uri)
+    path: Any = class_named(spark, "org.apache.hadoop.fs.Path")(uri)
     hadoop: Any = spark._jsparkSession.sessionState().newHadoopConf()  # pyright: ignore
     for name, value in options.items():
         hadoop.set(name, value)
@@ -63,13 +70,14 @@ def remove_directory(spark: SparkSession, uri: str, options: Mapping[str, str]) 
 
 def names_may_be_unicode(spark: SparkSession) -> bool:
     """Whether Java writes names of local files in UTF-8; in a C locale it puts `?` for other letters."""
-    encoding: Any = jvm_of(spark).java.lang.System.getProperty("sun.jnu.encoding")
+    encoding: Any = class_named(spark, "java.lang.System").getProperty("sun.jnu.encoding")
     return str(encoding).upper().replace("-", "") == "UTF8"
 
 
 def _cast(spark: SparkSession) -> Any:
-    return jvm_of(spark).org.apache.spark.sql.catalyst.expressions.Cast
+    return class_named(spark, "org.apache.spark.sql.catalyst.expressions.Cast")
 
 
 def _java_type(spark: SparkSession, data_type: DataType) -> Any:
-    return jvm_of(spark).org.apache.spark.sql.types.DataType.fromJson(json.dumps(type_to_json(data_type)))
+    types = class_named(spark, "org.apache.spark.sql.types.DataType")
+    return types.fromJson(json.dumps(type_to_json(data_type)))
