@@ -163,7 +163,12 @@ public class PhysicalNames {
     return here;
   }
 
-  /** The path of a column as files have it; names are between back-ticks, so that dots may be in them. */
+  /** A name as Spark's Parquet filters know it: between back-ticks only where it needs them. */
+  private static String quoted(String name) {
+    return name.matches("[a-zA-Z_][a-zA-Z0-9_]*") ? name : "`" + name.replace("`", "``") + "`";
+  }
+
+  /** The path of a column as files have it; names are between back-ticks where there may be dots in them. */
   private String path(String attribute) {
     StructType here = table;
     StringBuilder path = new StringBuilder();
@@ -174,7 +179,7 @@ public class PhysicalNames {
         return null;
       }
       path.append(path.length() > 0 ? "." : "");
-      path.append('`').append(nameOf(found).replace("`", "``")).append('`');
+      path.append(quoted(nameOf(found)));
       here = found.dataType() instanceof StructType ? (StructType) found.dataType() : null;
     }
     return path.toString();
