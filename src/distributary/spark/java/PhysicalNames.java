@@ -81,7 +81,8 @@ public class PhysicalNames {
    * part of an AND may be left out for that reason, a part of an OR or below a NOT may not.
    *
    * <p>Numbers that may be NaN need care. Many writers leave NaN out of the bounds of a row group, and Parquet's
-   * own filter does not reckon with that: it would drop a row group whose NaN is greater than any limit.
+   * own filter does not reckon with that: it would drop a row group whose NaN is greater than any limit. It also
+   * takes -0.0 for less than 0.0, which Spark does not. So only questions for null are pushed over them.
    */
   public Filter filter(Filter filter) {
     if (filter instanceof And) {
@@ -106,7 +107,7 @@ public class PhysicalNames {
   private Filter comparison(Filter filter) {
     String[] references = filter.references();
     String name = references.length == 1 ? path(references[0]) : null;
-    if (name == null || (mayBeNaN(filter) && missesNaN(filter))) return null;
+    if (name == null || (mayBeNaN(filter) && missesRows(filter))) return null;
     if (filter instanceof EqualTo) return new EqualTo(name, ((EqualTo) filter).value());
     if (filter instanceof EqualNullSafe) return new EqualNullSafe(name, ((EqualNullSafe) filter).value());
     if (filter instanceof GreaterThan) return new GreaterThan(name, ((GreaterThan) filter).value());
@@ -129,24 +130,9 @@ public class PhysicalNames {
     return type instanceof FloatType || type instanceof DoubleType;
   }
 
-  /** Whether a comparison can be true for NaN, which no bound tells of. */
-  private static boolean missesNaN(Filter filter) {
-    if (filter instanceof EqualTo) return isNaN(((EqualTo) filter).value());
-    if (filter instanceof EqualNullSafe) return isNaN(((EqualNullSafe) filter).value());
-    if (filter instanceof In) {
-      Object[] values = ((In) filter).values();
-      boolean found = false;
-      for (int at = 0; at < values.length; at++) {
-        found = found || isNaN(values[at]);
-      }
-      return found;
-    }
-    return filter instanceof GreaterThan || filter instanceof GreaterThanOrEqual;
-  }
-
-  private static boolean isNaN(Object value) {
-    return (value instanceof Double && ((Double) value).isNaN())
-        || (value instanceof Float && ((Float) value).isNaN());
+  /** Whether Parquet would lose rows by a comparison: it tells -0.0 from 0.0, and no bound tells of NaN. */
+  private static boolean missesRows(Filter filter) {
+    return !(filter instanceof IsNull || filter instanceof IsNotNull);
   }
 
   private DataType typeOf(String attribute) {
