@@ -33,6 +33,11 @@ def files_read(frame: DataFrame) -> int:
     return sum(scan.metrics().apply("numFiles").value() for scan in scans(frame))
 
 
+def rows_read(frame: DataFrame) -> int:
+    """How many rows the scans of a frame gave, which has been executed."""
+    return sum(scan.metrics().apply("numOutputRows").value() for scan in scans(frame))
+
+
 def plan_text(frame: DataFrame) -> str:
     """The text of the physical plan."""
     return frame._jdf.queryExecution().executedPlan().toString()
