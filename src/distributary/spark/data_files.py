@@ -46,7 +46,7 @@ _OPTIONS: Final = {
     "parquet.summary.metadata.level": "NONE",
 }
 _CODECS: Final = {"none": "uncompressed"}
-# The level of Arrow's writer, so that files are alike; parquet-java's own (3) takes twice the time.
+# The level of Arrow's writer, so that files are alike; that of parquet-java (3) compresses no better.
 _ZSTD_LEVEL: Final = "parquet.compression.codec.zstd.level"
 # Rows weigh more on their way through a shuffle than in a Parquet file.
 _SHUFFLED_PER_STORED: Final = 3
