@@ -23,9 +23,9 @@ TITLE = "Spark"
 INTRODUCTION = """\
 Eight columns in eight files, `local[2]`, every engine on the same PySpark, in a lasting process each, warmed
 up with all of its work on a small table. delta-spark is tuned for two cores (`snapshotPartitions=2`, listing
-by two tasks) and has its session extension and catalog. All write zstd at level 1. Changes hit one row in a hundred, in every file; the
-merge brings as many rows, nine tenths of them to be updated. Tables are opened anew where opening is what is
-measured. CPU counts the JVM and Python."""
+by two tasks) and has its session extension and catalog. All write zstd at level 1. Changes hit one row in a
+hundred, in every file; the merge brings as many rows, nine tenths of them to be updated. Tables are opened
+anew where opening is what is measured. CPU counts the JVM and Python."""
 
 VERSIONS = {"delta-spark": "4.4.0"}
 BOTH, ALL = (OURS, DELTA), (OURS, DELTA, PARQUET)
