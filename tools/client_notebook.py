@@ -31,9 +31,13 @@ for it. It needs `pip install 'distributary[server,pandas,polars,duckdb]'`.""",
     ),
     (
         "code",
-        """import json, subprocess, sys, time
+        """import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from urllib.request import urlopen
+
 from distributary.cli.sample_table import make_sample_table
 
 make_sample_table(Path("lake/eu/orders"))
@@ -50,7 +54,9 @@ def answers():
         return False
 
 
+deadline = time.monotonic() + 60
 while not answers():
+    assert time.monotonic() < deadline, Path("server.log").read_text()
     time.sleep(0.2)""",
     ),
     ("markdown", "## What is shared"),
