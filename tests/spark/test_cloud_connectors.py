@@ -119,6 +119,6 @@ def test_table_on_s3_is_written_changed_and_read_through_the_slim_connector(vers
     rows = [[1, "d"], [2, "a"], [3, "b"], [4, "b"], [5, "c"], [6, "c"], [7, "c"]]
     assert f"RESULT {rows} 1" in done.stdout, done.stderr[-3000:]
     table = ds.DeltaTable(uri, options)
-    assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(1, 8))
+    assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == list(range(1, 8))
     left = [meta.path for meta in table.store.list_all() if not meta.path.startswith("_delta_log/")]
     assert len(left) == 1
