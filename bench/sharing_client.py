@@ -22,10 +22,6 @@ only: it then takes what is wanted from the frame. Clients begin without connect
 compared after the clock has stopped. "MB moved" is what the server and the S3 server have sent: the answers
 of the protocol and the bytes of files."""
 LIBRARIES = ("delta-sharing", "pandas", "pyarrow")
-TWO_QUESTIONS = (
-    "One partition in the delta format: ours asks two questions, since a predicate needs the table's types "
-    "before it can be sent as a hint; the official client is given the hint ready made."
-)
 ENGINES = (OURS, "delta_sharing")
 PROFILE = "BENCH_SHARING_PROFILE"
 WORKS = (
@@ -60,7 +56,6 @@ def cases(sizes: Sizes) -> list[Case]:
                     ENGINES,
                     arguments,
                     group=f"{place}, {form} format",
-                    remark=TWO_QUESTIONS if name == "part" else "",
                     targets=(Target("delta_sharing", most),),
                 )
             )

@@ -298,7 +298,8 @@ def test_a_server_that_only_drips_is_given_up(plain_server, connect):
     whole = query_reply(plain_server)
     slow = Reply(200, whole.body, whole.headers, None, "chunked", 0.7)
     plain_server.script = lambda asked: slow if asked.path.endswith("/query") else None
-    with pytest.raises(ServerUnreachableError, match="bytes in"):
+    # On a machine that is busy enough, the next drop comes too late as well.
+    with pytest.raises(ServerUnreachableError, match=r"bytes in|timed out"):
         rows(connect(plain_server, timeout=1.0, retry_seconds=0.0))
 
 

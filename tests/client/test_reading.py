@@ -9,7 +9,7 @@ import threading
 
 import pyarrow as pa
 import pytest
-from scripted_server import ScriptedServer
+from scripted_server import Reply, ScriptedServer, lines
 
 import distributary as ds
 from distributary.client import col
@@ -48,6 +48,25 @@ def test_predicates_are_hinted_and_enforced(server, connect):
     assert body["predicateHints"] == ["day = '2024-01-02'", "id >= 13"]
     assert '"valueType":"date"' in body["jsonPredicateHints"]
     assert len(server.downloads) == 1
+
+
+def test_a_predicate_takes_one_question_where_its_constants_tell_the_types(server, connect):
+    """CL-005: whole numbers of any range, texts; other types are put right by the answer's first lines."""
+    rows = sales(connect(server))
+    assert ids(rows.where("id > 57", "name <> 'x'").to_arrow()) == [58, 59]
+    assert len(server.asked_for("/query")) == 1
+    assert ids(rows.where("day = '2024-01-02'", "id < 12").to_arrow()) == [10, 11]
+    bodies = [asked.json["jsonPredicateHints"] for asked in server.asked_for("/query")]
+    assert ['"valueType":"date"' in body for body in bodies] == [False, False, True]
+    assert not server.asked_for("/metadata")
+
+
+def test_a_server_that_refuses_guessed_hints_is_asked_for_the_columns(plain_server, connect):
+    refused = Reply(400, lines({"errorCode": "INVALID_PARAMETER_VALUE", "message": "no such type"}))
+    answers = [refused]
+    plain_server.script = lambda asked: answers.pop() if answers and asked.path.endswith("/query") else None
+    assert ids(sales(connect(plain_server)).where("id > 57").to_arrow()) == [58, 59]
+    assert len(plain_server.asked_for("/metadata")) == 1
 
 
 def test_limit_is_hinted_without_a_predicate_only(server, connect):
@@ -261,12 +280,13 @@ def test_changed_columns_make_the_hints_be_asked_anew(plain_server, connect):
 
     def script(asked):
         if asked.path.endswith("/metadata"):
-            lines = plain_server.head_lines(ds.DeltaTable(plain_server.folder / "sales"), None)
-            lines[1]["metaData"]["schemaString"] = old
-            return plain_server.table_reply(0, lines)
+            head = plain_server.head_lines(ds.DeltaTable(plain_server.folder / "sales"), None)
+            head[1]["metaData"]["schemaString"] = old
+            return plain_server.table_reply(0, head)
         return None
 
     plain_server.script = script
+    assert list(table.schema.names) == ["id"]
     assert ids(table.snapshot().where("id > 57").to_arrow()) == [58, 59]
     assert "predicateHints" not in plain_server.asked_for("/query")[-1].json
 

@@ -3,6 +3,9 @@
 Hints only save files: the rows are filtered by the client itself, exactly (CL-005). The SQL hints keep to
 the grammar that every server knows (FLT-005, FLT-006): one column, one constant. The JSON hint says more
 (``or``, ``not``, IN, prefixes). What neither can say is left out, and told by `explain()`.
+
+Hints need the types of the columns. Before anything is known of a table they are guessed from the constants
+that columns are compared with, which spares a question; the answer tells whether the guess was right.
 """
 
 from __future__ import annotations
@@ -12,13 +15,22 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from distributary.expressions import tree
+from distributary.expressions.binding import bind
 from distributary.expressions.json_predicates import to_json_predicate
 from distributary.expressions.literal_text import name_sql
 from distributary.expressions.tree import Expression
 
 _OPERATORS = frozenset(("=", ">", "<", ">=", "<=", "<>"))
+_GUESSED = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    datetime.date: pa.date32(),
+}
 
 
 class PredicateHints(msgspec.Struct, frozen=True):
@@ -42,6 +54,34 @@ def predicate_hints(predicate: Expression | None) -> PredicateHints:
     ]
     said = tuple(text for text in sql.values() if text is not None)
     return PredicateHints(said, to_json_predicate(predicate), tuple(unsaid))
+
+
+def guessed_hints(predicate: Expression) -> PredicateHints | None:
+    """The hints of a predicate by the types of its constants; None where those do not tell."""
+    types: dict[str, pa.DataType] = {}
+    for node, _ in tree.walk(predicate):
+        match node:
+            case (
+                tree.Comparison(left=tree.Column(path=(name,)), right=tree.Literal(value=value))
+                | tree.Comparison(left=tree.Literal(value=value), right=tree.Column(path=(name,)))
+            ):
+                kind = _GUESSED.get(type(value))
+                if kind is None or types.setdefault(name, kind) != kind:
+                    return None
+            case _:
+                continue
+    if tree.columns_of(predicate) != {(name,) for name in types}:
+        return None
+    return predicate_hints(bind(predicate, pa.schema(list(types.items()))))
+
+
+def say_the_same(guessed: PredicateHints, right: PredicateHints) -> bool:
+    """Whether a guess leads to the same files; whole numbers are told apart by their range only."""
+    return guessed.sql == right.sql and _any_range(guessed.json) == _any_range(right.json)
+
+
+def _any_range(hint: str | None) -> str:
+    return (hint or "").replace('"valueType":"int"', '"valueType":"long"')
 
 
 def _sql_hint(node: Expression) -> str | None:

@@ -40,7 +40,7 @@ from distributary.client.errors import (
     TokenExpiredError,
     UntrustedAddressError,
 )
-from distributary.client.table_answer import AnswerReader, TableAnswer
+from distributary.client.table_answer import AnswerReader, TableAnswer, Wanted
 from distributary.errors import DistributaryError
 from distributary.sharing.capabilities import (
     CAPABILITIES_HEADER,
@@ -168,9 +168,9 @@ class RestClient:
             except SharingError:
                 raise error from None
 
-    def table(self, request: Request) -> TableAnswer | QueryStatus:
+    def table(self, request: Request, wanted: Wanted | None = None) -> TableAnswer | QueryStatus:
         """An answer of lines about a table, or the state of a query that has none yet."""
-        return self._answered(request, lambda response: self._read_table(request, response))
+        return self._answered(request, lambda response: self._read_table(request, response, wanted))
 
     def _answered(self, request: Request, read: Callable[[httpx2.Response], Decoded]) -> Decoded:
         """Send, and read the answer; both once more where that can help and there is time left."""
@@ -260,7 +260,9 @@ class RestClient:
             "profile, the network and the proxy"
         )
 
-    def _read_table(self, request: Request, response: httpx2.Response) -> TableAnswer | QueryStatus:
+    def _read_table(
+        self, request: Request, response: httpx2.Response, wanted: Wanted | None
+    ) -> TableAnswer | QueryStatus:
         text = response.headers.get(CAPABILITIES_HEADER)
         told = parse_capabilities(text)
         named = text is not None and "responseformat" in text.lower()
@@ -269,6 +271,7 @@ class RestClient:
             told.response_formats[0] if named else None,
             end_promised=told.include_end_stream_action,
             asked_delta="delta" in asked.response_formats,
+            wanted=wanted,
         )
         framed = not _ends_by_closing(response)
         try:

@@ -6,8 +6,7 @@ gets (CL-005). How bytes are reached follows the table of access modes (AM-010 t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow.compute as pc
 
@@ -15,21 +14,37 @@ from distributary.client.delta_replay import SharedState, takes_first_rows
 from distributary.client.directory_access import open_directory
 from distributary.client.errors import AccessModeError
 from distributary.client.file_download import FileSource
-from distributary.client.predicate_hints import PredicateHints, predicate_hints
+from distributary.client.predicate_hints import (
+    PredicateHints,
+    guessed_hints,
+    predicate_hints,
+    say_the_same,
+)
 from distributary.client.read_plan import ReadPlan
 from distributary.client.read_task import ReadTask, read_task
 from distributary.client.session import Session
 from distributary.client.shared_rows import Moment, OpenedRead, SharedRows, wire_time
-from distributary.client.table_answer import TableAnswer, TableInformation
+from distributary.client.table_answer import TableAnswer, TableInformation, UnwantedAnswerError
 from distributary.client.table_query import QueryBody, SnapshotQuestion
+from distributary.delta.log.actions import Metadata
 from distributary.delta.scan.table_scan import TableScan, bound_predicate
 from distributary.delta.schema.data_types import parse_schema
 from distributary.errors import InvalidInputError
-from distributary.sharing.error_response import UnsupportedOperationError
+from distributary.expressions.sql_parser import parse_predicate
+from distributary.sharing.error_response import InvalidParameterError, UnsupportedOperationError
 from distributary.sharing.names import TableName
 
-Known = Callable[[], TableAnswer]
-"""Gives the table's metadata, asked for when it is first needed."""
+
+class Known(Protocol):
+    """The table's metadata, asked for when they are first needed."""
+
+    @property
+    def answer(self) -> TableAnswer | None:
+        """What is known already."""
+
+    def known(self) -> TableAnswer:
+        """What is known, or else asked for."""
+        ...
 
 
 class SharedSnapshot(SharedRows):
@@ -55,11 +70,11 @@ class SharedSnapshot(SharedRows):
     def _open(self) -> OpenedRead:
         access = self._session.settings.access
         if access == "dir":
-            return self._open_directory(self._known().information)
+            return self._open_directory(self._known.known().information)
         try:
             question, answer, hints = self._asked()
         except UnsupportedOperationError:
-            information = self._known().information
+            information = self._known.known().information
             if access == "url" or not _only_directory(information):
                 _check_urls(self._table, information)
                 raise
@@ -71,7 +86,7 @@ class SharedSnapshot(SharedRows):
         try:
             question, answer, _ = self._asked()
         except UnsupportedOperationError:
-            _check_urls(self._table, self._known().information)
+            _check_urls(self._table, self._known.known().information)
             raise
         scan = self._scan(answer, self._source(answer, question.fresh_urls))
         wanted = set(scan.pruned.files.column("path").to_pylist())
@@ -83,7 +98,7 @@ class SharedSnapshot(SharedRows):
         return {"versionAsOf": self._version, "timestampAsOf": moment}
 
     def _asked(self) -> tuple[SnapshotQuestion, TableAnswer, PredicateHints]:
-        question, answer, hints = self._ask(None if self._predicate is None else self._hints(self._known()))
+        question, answer, hints = self._guessed() or self._ask(self._right_hints())
         _check_urls(self._table, answer.information)
         return question, answer, hints
 
@@ -96,11 +111,35 @@ class SharedSnapshot(SharedRows):
             settings=self._scan_settings(answer),
         )
 
+    def _right_hints(self) -> PredicateHints | None:
+        return None if self._predicate is None else self._hints(self._known.known().metadata)
+
+    def _guessed(self) -> tuple[SnapshotQuestion, TableAnswer, PredicateHints] | None:
+        """The answer to one question, with types that the predicate's constants tell; None without a guess.
+
+        Where the answer's first lines show other types, it is read no further, and the question is put right.
+        """
+        later = self._session.settings.query.asynchronous
+        if self._predicate is None or self._json_hint or self._known.answer is not None or later:
+            return None
+        parsed = parse_predicate(self._predicate) if isinstance(self._predicate, str) else self._predicate
+        guess = guessed_hints(parsed)
+        if guess is None:
+            return None
+        question = self._question(guess)
+        try:
+            answer = question.ask(lambda metadata: say_the_same(guess, self._hints(metadata)))
+        except UnwantedAnswerError as error:
+            return self._ask(self._hints(error.metadata))
+        except InvalidParameterError:
+            return None  # a server that does not take what it need not heed: ask in the usual way
+        return question, answer, guess
+
     def _ask(self, hints: PredicateHints | None) -> tuple[SnapshotQuestion, TableAnswer, PredicateHints]:
         """Ask with hints; without them where the answer's columns show that they meant others."""
         question = self._question(hints or PredicateHints())
         answer = question.ask()
-        if not hints or hints == self._hints(answer):
+        if not hints or hints == self._hints(answer.metadata):
             return question, answer, hints or PredicateHints()
         question = self._question(PredicateHints())
         return question, question.ask(), PredicateHints()
@@ -121,8 +160,8 @@ class SharedSnapshot(SharedRows):
             timestamp=None if self._timestamp is None else wire_time(self._timestamp),
         )
 
-    def _hints(self, known: TableAnswer) -> PredicateHints:
-        schema = parse_schema(known.metadata.schema_string or "{}")
+    def _hints(self, metadata: Metadata) -> PredicateHints:
+        schema = parse_schema(metadata.schema_string or "{}")
         return predicate_hints(bound_predicate(self._predicate, schema))
 
     def _opened(self, question: SnapshotQuestion, answer: TableAnswer, hints: PredicateHints) -> OpenedRead:

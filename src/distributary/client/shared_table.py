@@ -81,13 +81,13 @@ class SharedTable:
 
         A time is an aware datetime or ISO 8601 text; one without a zone is UTC.
         """
-        return SharedSnapshot(self._session, self._name, self.known, version, timestamp)
+        return SharedSnapshot(self._session, self._name, self, version, timestamp)
 
     def hinted_snapshot(
         self, json_hint: str | None, version: int | None = None, timestamp: Moment | None = None
     ) -> SharedSnapshot:
         """The rows of the files that a server gives for a hint of the caller's; rows are not filtered."""
-        return SharedSnapshot(self._session, self._name, self.known, version, timestamp, json_hint)
+        return SharedSnapshot(self._session, self._name, self, version, timestamp, json_hint)
 
     def changes(
         self,
@@ -156,6 +156,11 @@ class SharedTable:
         """One run that brings a copy up to date; `received` is told of every number of bytes."""
         now = ask_metadata(self._session.rest, self._name, self._session.settings.query)
         return TableSync(self._session, self._name, now.metadata.id, store, received, copying)
+
+    @property
+    def answer(self) -> TableAnswer | None:
+        """Protocol and metadata, where they have been asked for."""
+        return self._answer
 
     def known(self) -> TableAnswer:
         """Protocol and metadata as the server told them when they were first needed."""

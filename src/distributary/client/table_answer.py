@@ -11,7 +11,7 @@ unknown kinds of lines are passed over (CL-007, C-02); the end of the stream is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -28,6 +28,8 @@ from distributary.sharing.parquet_response import ParquetFile, ParquetLine, Parq
 PLAIN_PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
 
 FileKind = Literal["file", "add", "remove", "cdf"]
+Wanted = Callable[[Metadata], bool]
+"""Whether the answer of a table with such metadata is of use."""
 
 _parquet_lines = msgspec.json.Decoder(ParquetLine)
 _END_FIELDS = frozenset(name.encode_name for name in msgspec.structs.fields(EndStreamAction))
@@ -127,11 +129,27 @@ class TableAnswer(msgspec.Struct, frozen=True, kw_only=True):
     end: EndStreamAction | None = None
 
 
-class AnswerReader:
-    """Reads the lines of one answer."""
+class UnwantedAnswerError(Exception):
+    """The table's metadata show that the question was not the right one; never leaves the client."""
 
-    def __init__(self, format: ResponseFormat | None, *, end_promised: bool, asked_delta: bool) -> None:
+    def __init__(self, metadata: Metadata) -> None:
+        super().__init__("the question did not fit the table")
+        self.metadata = metadata
+
+
+class AnswerReader:
+    """Reads the lines of one answer; no further than its metadata where `wanted` says so."""
+
+    def __init__(
+        self,
+        format: ResponseFormat | None,
+        *,
+        end_promised: bool,
+        asked_delta: bool,
+        wanted: Wanted | None = None,
+    ) -> None:
         self._format: ResponseFormat | None = format
+        self._wanted = wanted
         self._end_promised = end_promised
         self._asked_delta = asked_delta
         self._protocol: Protocol | None = None
@@ -212,6 +230,9 @@ class AnswerReader:
         """The first is the one to read by; later ones belong to later versions."""
         if self._metadata is None:
             self._metadata = found
+            metadata = _log_metadata(found)
+            if self._wanted is not None and not self._wanted(metadata):
+                raise UnwantedAnswerError(metadata)
         else:
             self._later.append(LaterState(found.version, metadata=_log_metadata(found)))
 

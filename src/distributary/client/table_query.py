@@ -18,7 +18,13 @@ import msgspec
 
 from distributary.client.errors import IncompleteResponseError, QueryFailedError
 from distributary.client.rest import Request, RestClient, table_path
-from distributary.client.table_answer import FileUrl, TableAnswer, check_no_file_twice, joined_pages
+from distributary.client.table_answer import (
+    FileUrl,
+    TableAnswer,
+    Wanted,
+    check_no_file_twice,
+    joined_pages,
+)
 from distributary.delta.table_features import FEATURES, FeatureKind
 from distributary.sharing.capabilities import Capabilities, ResponseFormat
 from distributary.sharing.error_response import SharingError
@@ -141,9 +147,9 @@ class SnapshotQuestion:
         question._version, question._refresh_token = pin.version, pin.refresh_token
         return question
 
-    def ask(self) -> TableAnswer:
-        """The answer, all pages of it."""
-        answer = self._asked(self._body)
+    def ask(self, wanted: Wanted | None = None) -> TableAnswer:
+        """The answer, all pages of it; `UnwantedAnswerError` as soon as one is not wanted."""
+        answer = self._asked(self._body, wanted)
         self._version = answer.version
         self._note_token(answer)
         return answer
@@ -178,19 +184,19 @@ class SnapshotQuestion:
         if answer.end is not None and answer.end.refresh_token:
             self._refresh_token = answer.end.refresh_token
 
-    def _asked(self, body: QueryBody) -> TableAnswer:
-        answer = joined_pages(self._pages(body))
+    def _asked(self, body: QueryBody, wanted: Wanted | None = None) -> TableAnswer:
+        answer = joined_pages(self._pages(body, wanted))
         if not self._of_versions:
             check_no_file_twice(answer)
         return answer
 
-    def _pages(self, body: QueryBody) -> Iterator[TableAnswer]:
+    def _pages(self, body: QueryBody, wanted: Wanted | None) -> Iterator[TableAnswer]:
         announced = capabilities(self._settings, self._access_modes)
         if self._settings.asynchronous:
             announced = msgspec.structs.replace(announced, async_query=True)
             body = msgspec.structs.replace(body, idempotency_key=uuid.uuid4().hex)
         path = f"{table_path(self._table)}/query"
-        page = self._rest.table(Request("POST", path, body=body, capabilities=announced))
+        page = self._rest.table(Request("POST", path, body=body, capabilities=announced), wanted)
         if isinstance(page, QueryStatus):
             yield from self._polled(page)
             return
