@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -106,11 +107,11 @@ class FileReader:
             vector = self._deleted_rows(file)
             source = self._access.open_file(file.path, file.size)
             parquet = self._open(source)
-            check_field_ids(parquet.schema_arrow, self._mode, file.path)
+            check_field_ids(parquet.columns, self._mode, file.path)
             groups = _row_groups(parquet)
             footer = self._footer(parquet, file, source)
             if footer is not None and self._tests(file):
-                groups = self._matching_groups(groups, footer, parquet.schema_arrow, file)
+                groups = self._matching_groups(groups, footer, parquet.columns, file)
                 parquet = self._with_dictionaries(parquet, footer, [group for group, _ in groups], source)
             for group, start in groups:
                 yield from self._read_group(parquet, file, group, start, vector)
@@ -132,8 +133,8 @@ class FileReader:
         source: pa.NativeFile,
         metadata: pq.FileMetaData | None = None,
         dictionaries: Sequence[str] = (),
-    ) -> pq.ParquetFile:
-        return pq.ParquetFile(
+    ) -> _OpenFile:
+        return _OpenFile(
             source,
             metadata=metadata,
             read_dictionary=dictionaries,
@@ -144,18 +145,18 @@ class FileReader:
             page_checksum_verification=True,
         )
 
-    def _footer(self, parquet: pq.ParquetFile, file: DataFile, source: pa.NativeFile) -> ParquetFooter | None:
+    def _footer(self, parquet: _OpenFile, file: DataFile, source: pa.NativeFile) -> ParquetFooter | None:
         """The footer, where it can save reading or must be checked because a column seems to be missing."""
         stored = [column for column in (*self._tested, *self._others) if column.name not in file.partition]
-        whole = has_all_fields(stored, parquet.schema_arrow, self._mode)
+        whole = has_all_fields(stored, parquet.columns, self._mode)
         few = parquet.metadata.num_row_groups <= 1 and parquet.metadata.num_rows < _FEW_ROWS
         return sound_footer(source) if not whole or (self._tests(file) and not few) else None
 
     def _with_dictionaries(
-        self, parquet: pq.ParquetFile, footer: ParquetFooter, groups: Sequence[int], source: pa.NativeFile
-    ) -> pq.ParquetFile:
+        self, parquet: _OpenFile, footer: ParquetFooter, groups: Sequence[int], source: pa.NativeFile
+    ) -> _OpenFile:
         """The file, with strings of few distinct values left as indices until rows are chosen."""
-        names = _repeated_strings(parquet.schema_arrow, footer, groups)
+        names = _repeated_strings(parquet.columns, footer, groups)
         return self._open(source, parquet.metadata, names) if names else parquet
 
     def _deleted_rows(self, file: DataFile) -> BitMap64 | None:
@@ -173,7 +174,7 @@ class FileReader:
         return [found for found, keep in zip(groups, may_match, strict=True) if keep]
 
     def _read_group(
-        self, parquet: pq.ParquetFile, file: DataFile, group: int, start: int, vector: BitMap64 | None
+        self, parquet: _OpenFile, file: DataFile, group: int, start: int, vector: BitMap64 | None
     ) -> Iterator[pa.RecordBatch]:
         rows = parquet.metadata.row_group(group).num_rows
         kept = self._kept_rows(file, start, rows, vector)
@@ -188,7 +189,7 @@ class FileReader:
                 yield wanted
 
     def _matching_rows(
-        self, parquet: pq.ParquetFile, file: DataFile, group: int, kept: pa.BooleanArray | None
+        self, parquet: _OpenFile, file: DataFile, group: int, kept: pa.BooleanArray | None
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a group that satisfy the predicate; columns that it does not use are read last."""
         masks: list[pa.BooleanArray] = []
@@ -235,7 +236,7 @@ class FileReader:
 
     def _batches(
         self,
-        parquet: pq.ParquetFile,
+        parquet: _OpenFile,
         file: DataFile,
         group: int,
         wanted: Sequence[StructField],
@@ -246,7 +247,7 @@ class FileReader:
         Rows that are not kept are left out before anything is done to them.
         """
         stored = [column for column in wanted if column.name not in file.partition]
-        names = file_columns(stored, parquet.schema_arrow, self._mode)
+        names = file_columns(stored, parquet.columns, self._mode)
         schema = pa.schema([arrow_field(column) for column in wanted])
         position = 0
         for rows, batch in self._raw_batches(parquet, group, list(names.values())):
@@ -260,7 +261,7 @@ class FileReader:
             position += rows
 
     def _raw_batches(
-        self, parquet: pq.ParquetFile, group: int, names: list[str]
+        self, parquet: _OpenFile, group: int, names: list[str]
     ) -> Iterator[tuple[int, pa.RecordBatch | None]]:
         rows = parquet.metadata.row_group(group).num_rows
         if not names:
@@ -310,7 +311,16 @@ class FileReader:
             raise DataFileError(f"data file {file.path} cannot be read: {error}") from error
 
 
-def _row_groups(parquet: pq.ParquetFile) -> list[tuple[int, int]]:
+class _OpenFile(pq.ParquetFile):
+    """A Parquet file whose columns are worked out once: for small files that is a tenth of the time."""
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The columns as Arrow reads them."""
+        return self.schema_arrow
+
+
+def _row_groups(parquet: _OpenFile) -> list[tuple[int, int]]:
     """The row groups, each with the index of its first row; all their rows must be those of the file."""
     footer = parquet.metadata
     starts: list[tuple[int, int]] = []
@@ -320,7 +330,7 @@ def _row_groups(parquet: pq.ParquetFile) -> list[tuple[int, int]]:
         start += footer.row_group(group).num_rows
     if start != footer.num_rows:
         raise InvalidFooterError("its row counts do not add up")
-    if len(set(parquet.schema_arrow.names)) != len(parquet.schema_arrow):
+    if len(set(parquet.columns.names)) != len(parquet.columns):
         raise InvalidFooterError("it has two columns of one name")
     return starts
 
