@@ -24,12 +24,23 @@ is generated from the tests by `make pages`, and a test fails when it is out of 
 
 | Sections | Ids |
 |---|---|
+| Shares, schemas, tables and their names | `DM` |
+| Server: requests, lists, tables | `REST` |
+| Filtering | `FLT` |
+| Response formats | `RF` |
+| Capabilities | `CAP` |
+| Access modes | `AM` |
+| Profile files | `PF` |
+| Client | `CL` |
 | Delta log: reading | `LR` |
+| Delta log: writing | `LW` |
 | Delta log: checkpoints | `CK` |
 | Statistics | `ST` |
 | Schemas | `SC` |
 | Partition values | `PV` |
+| Constraints and table properties | `CN` |
 | Change data feed | `CDF` |
+| Retention | `RET` |
 | Decisions where the texts contradict themselves | `C` |
 
 """

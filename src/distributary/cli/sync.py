@@ -82,6 +82,7 @@ def sync(
     Examples:
       distributary sync sales.eu.orders ./orders
       distributary sync sales.eu.orders s3://lab/orders --follow --interval 60
+      distributary sync sales.eu.orders s3://lab/orders --engine spark
     """
     shared, store = recipient.table(table), location.store()
     copying = _spark_copying(shared, store, location) if engine == "spark" else None
