@@ -263,6 +263,14 @@ def expiring_urls() -> str:
     return f"2 reads of 60 s, both formats, complete; URLs renewed {min(questions) - 1} times or more"
 
 
+def spark_suite() -> str:
+    """All tests of Spark on each version."""
+    command = [sys.executable, PROJECT / "tools" / "spark_matrix.py", "--suite"]
+    matrix = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    lines = [line for line in matrix.stdout.splitlines() if " passed" in line]
+    return f"PySpark {'; '.join(lines)}"
+
+
 FIGURES = {
     "kills": Figure(
         "kill -9 at random moments, 2 writers (A1)", "20,000 kills; 0 lost, torn, doubled", kills
@@ -293,6 +301,9 @@ FIGURES = {
         "smoke part on every supported PySpark, corpus on the newest",
         "4.1, 4.2, 4.3; 0 differences",
         spark_versions,
+    ),
+    "spark_suite": Figure(
+        "all tests of Spark on every supported PySpark", "4.1, 4.2, 4.3; 0 failures", spark_suite
     ),
 }
 
