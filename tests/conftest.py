@@ -33,22 +33,6 @@ hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
-JVM_FOLDERS = ("spark", "interop")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a JVM stay in one worker and come first; the other workers have the rest meanwhile."""
-    for item in items:
-        if (folder := _folder_of(item)) in JVM_FOLDERS:
-            item.add_marker(pytest.mark.xdist_group(folder))
-    items.sort(key=lambda item: [*JVM_FOLDERS, _folder_of(item)].index(_folder_of(item)))
-
-
-def _folder_of(item: pytest.Item) -> str:
-    return item.path.relative_to(PROJECT / "tests").parts[0]
-
-
 @pytest.fixture(scope="session")
 def project_dir() -> Path:
     """The root of the project."""
