@@ -11,41 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType as SparkStruct
 
 from distributary.client.read_task import TASK_BYTES
 from distributary.client.table_answer import TableAnswer
 from distributary.delta.schema.data_types import StructType, parse_schema
-from distributary.errors import InvalidInputError
 from distributary.expressions.sql_parser import parse_predicate
 from distributary.sharing.profile import Profile
-from distributary.spark.errors import StreamSourceChangedError
+from distributary.spark.positioned_stream import FILES_PER_TRIGGER, PositionedStream
 from distributary.spark.share_log import ShareLog
-from distributary.spark.share_offsets import BatchLimit, StreamPosition, advanced, between, read_offset
+from distributary.spark.share_offsets import BatchLimit, StreamPosition, VersionFiles, between
 from distributary.spark.share_options import ShareOptions
 from distributary.spark.share_partition import TaskPartition
 from distributary.spark.share_schema import check_columns, readable
 from distributary.spark.stream_rules import StreamRules
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
-else:
-    try:
-        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-    except ImportError:  # PySpark 4.1 has no limits for Python sources
 
-        class SupportsTriggerAvailableNow:
-            """Marks nothing there."""
-
-
-_FILES_PER_TRIGGER = 1000
-
-
-class ShareStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class ShareStream(PositionedStream[ShareLog]):
     """Reads what a shared table gets, in batches."""
 
     def __init__(
@@ -55,54 +41,20 @@ class ShareStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._profile = profile
         self._loaded = loaded
         self._columns = tuple(schema.names)
-        self._rules = stream_rules(options)
-        self._limit = BatchLimit(
-            options.number("maxFilesPerTrigger") or _FILES_PER_TRIGGER, options.size("maxBytesPerTrigger")
-        )
-        self._log: ShareLog | None = None
-        self._until: int | None = None
-        self._reached: StreamPosition | None = None
-        where = str(options.table_name)
-        check_columns(schema, self._schema, changes=self._rules.changes, where=where)
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's names
-        """Where a new stream begins."""
-        self._reached = self._first_position()
-        return self._reached.to_offset()
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Tells Spark that batches have a limit; `latestOffset` applies all of the options."""
-        from pyspark.sql.streaming.datasource import ReadMaxFiles  # noqa: PLC0415  # not in PySpark 4.1
-
-        return ReadMaxFiles(self._limit.files or _FILES_PER_TRIGGER)
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read up to the version that is the latest now, and then end."""
-        self._until = self._versions().latest()
-
-    def latestOffset(  # noqa: N802
-        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
-    ) -> dict[str, Any]:
-        """Where the next batch ends. PySpark 4.1 gives no start: then it is where the last batch ended."""
-        position = self._reached if start is None else self._position(start)
-        log = self._versions()
-        if position is None:
-            latest = log.latest(at_least=0)
-            return StreamPosition(table_id=self._loaded.metadata.id, version=latest + 1).to_offset()
-        last = self._until if self._until is not None else log.latest(at_least=position.version)
-        found = (version for window in log.windows(position, last) for version in window.versions)
-        bounds = BatchLimit() if type(limit).__name__ == "ReadAllAvailable" else self._limit
-        end = advanced(position, found, bounds, whole=self._rules.changes)
-        return end.to_offset()
+        table = (loaded.metadata.id, str(options.table_name))
+        files = options.number("maxFilesPerTrigger") or FILES_PER_TRIGGER
+        limit = BatchLimit(files, options.size("maxBytesPerTrigger"))
+        start = (options.get("startingVersion"), options.get("startingTimestamp"))
+        super().__init__(table, stream_rules(options), limit, start)
+        check_columns(schema, self._schema, changes=self._rules.changes, where=self._table_name)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The files of one batch, in tasks of similar size."""
-        first, last = self._position(start), self._position(end)
-        self._reached = last
+        first, last, upto = self._batch(start, end)
         size = self._options.size("bytesPerTask") or TASK_BYTES
         text = self._options.get("where")
         parts: list[InputPartition] = []
-        for window in self._versions().windows(first, last.version if last.index else last.version - 1):
+        for window in self._versions().windows(first, upto):
             chosen = between(first, last, window.versions)
             if chosen:
                 task = window.task.narrowed(chosen).with_schema(readable(self._schema), self._loaded)
@@ -116,44 +68,15 @@ class ShareStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, TaskPartition)
         yield from partition.task.batches()
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """A batch is over."""
-        self._versions().forget()
-
     @property
     def _schema(self) -> StructType:
         return parse_schema(self._loaded.metadata.schema_string or "{}")
 
-    def _versions(self) -> ShareLog:
-        if self._log is None:
-            self._log = ShareLog(self._options.table(self._profile), self._schema, self._rules)
-        return self._log
+    def _open_log(self) -> ShareLog:
+        return ShareLog(self._options.table(self._profile), self._schema, self._rules)
 
-    def _first_position(self) -> StreamPosition:
-        version, moment = self._options.get("startingVersion"), self._options.get("startingTimestamp")
-        if version is not None and moment is not None:
-            raise InvalidInputError("give startingVersion or startingTimestamp, not both")
-        log, table_id = self._versions(), self._loaded.metadata.id
-        if moment is not None:
-            return StreamPosition(table_id=table_id, version=log.first_version_since(moment))
-        if version is None:
-            return StreamPosition(table_id=table_id, version=log.latest(), snapshot=True)
-        if version.strip().lower() == "latest":
-            return StreamPosition(table_id=table_id, version=log.latest() + 1)
-        return StreamPosition(table_id=table_id, version=self._options.number("startingVersion") or 0)
-
-    def _position(self, offset: dict[str, Any]) -> StreamPosition:
-        found = read_offset(offset)
-        if found.table_id != self._loaded.metadata.id:
-            raise StreamSourceChangedError(
-                f"{self._options.table_name} is another table than the one that the checkpoint is of: it was "
-                "replaced. Start anew with another checkpoint location"
-            )
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without connections: tasks need none of the driver's."""
-        return {**self.__dict__, "_log": None}
+    def _following(self, position: StreamPosition, last: int) -> Iterator[VersionFiles]:
+        return (found for window in self._versions().windows(position, last) for found in window.versions)
 
 
 def stream_rules(options: ShareOptions) -> StreamRules:

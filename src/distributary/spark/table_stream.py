@@ -11,11 +11,11 @@ reader, which runs on executors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
 from distributary.delta.log.actions import Add
 from distributary.delta.log.history import timeline
@@ -24,27 +24,14 @@ from distributary.delta.scan.change_data_feed import CHANGE_COLUMNS, INSERT, Cha
 from distributary.delta.scan.table_scan import TableScan
 from distributary.delta.schema.arrow_schema import arrow_type
 from distributary.delta.table import DeltaTable
-from distributary.errors import InvalidInputError
-from distributary.spark.errors import StreamSourceChangedError
-from distributary.spark.share_offsets import BatchLimit, StreamPosition, advanced, between, read_offset
+from distributary.spark.positioned_stream import PositionedStream
+from distributary.spark.share_offsets import BatchLimit, StreamPosition, VersionFiles, between
 from distributary.spark.shipped_state import ShippedFiles, ship_files
 from distributary.spark.stream_rules import StreamRules
 from distributary.spark.table_log import TableLog
 from distributary.spark.table_store import trusted_roots
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
-else:
-    try:
-        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-    except ImportError:  # PySpark 4.1 has no limits for Python sources
-
-        class SupportsTriggerAvailableNow:
-            """Marks nothing there."""
-
-
 FORMAT = "distributary"
-_FILES_PER_TRIGGER = 1000
 _BYTES_PER_TASK = 128 << 20
 
 
@@ -115,7 +102,7 @@ class StreamPartition(InputPartition):
         """Version and time of rows that are shown as inserts."""
 
 
-class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class TableStream(PositionedStream[TableLog]):
     """Reads what a table gets, in batches."""
 
     def __init__(
@@ -128,46 +115,11 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         self._where = where
         self._state = ship_files(loaded, ())
-        self._rules = rules
-        self._limit = limit
-        self._start = start
-        self._log: TableLog | None = None
-        self._until: int | None = None
-        self._reached: StreamPosition | None = None
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's names
-        """Where a new stream begins."""
-        self._reached = self._first_position()
-        return self._reached.to_offset()
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Tells Spark that batches have a limit; `latestOffset` applies all of the options."""
-        from pyspark.sql.streaming.datasource import ReadMaxFiles  # noqa: PLC0415  # not in PySpark 4.1
-
-        return ReadMaxFiles(self._limit.files or _FILES_PER_TRIGGER)
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read up to the version that is the latest now, and then end."""
-        self._until = self._versions().latest()
-
-    def latestOffset(  # noqa: N802
-        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
-    ) -> dict[str, Any]:
-        """Where the next batch ends. PySpark 4.1 gives no start: then it is where the last batch ended."""
-        position = self._reached if start is None else self._position(start)
-        log = self._versions()
-        if position is None:
-            latest = log.latest(at_least=0)
-            return StreamPosition(table_id=self._table_id, version=latest + 1).to_offset()
-        last = self._until if self._until is not None else log.latest(at_least=position.version)
-        bounds = BatchLimit() if type(limit).__name__ == "ReadAllAvailable" else self._limit
-        return advanced(position, log.versions(position, last), bounds, whole=self._rules.changes).to_offset()
+        super().__init__((loaded.metadata.id, where.path), rules, limit, start)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The files of one batch, in tasks of similar size; changes by version."""
-        first, last = self._position(start), self._position(end)
-        self._reached = last
-        upto = last.version if last.index else last.version - 1
+        first, last, upto = self._batch(start, end)
         parts: list[InputPartition] = []
         for found in self._versions().versions(first, upto):
             files = [file.action for file in between(first, last, [found])]
@@ -190,14 +142,6 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for batch in TableScan(state, store).batches():
             yield batch if partition.inserted is None else _as_inserts(batch, *partition.inserted)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """A batch is over."""
-        self._versions().forget()
-
-    @property
-    def _table_id(self) -> str:
-        return self._state.metadata.id
-
     def _shipped(self, files: Sequence[Add], version: int | None = None) -> ShippedFiles:
         state = self._state
         number = state.version if version is None else version
@@ -207,38 +151,11 @@ class TableStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         table = self._where.table()
         return version, timeline(table.store, table.snapshot().state).time_of(version)
 
-    def _versions(self) -> TableLog:
-        if self._log is None:
-            self._log = TableLog(self._where.table(), self._state.snapshot(), self._rules)
-        return self._log
+    def _open_log(self) -> TableLog:
+        return TableLog(self._where.table(), self._state.snapshot(), self._rules)
 
-    def _first_position(self) -> StreamPosition:
-        version, moment = self._start
-        if version is not None and moment is not None:
-            raise InvalidInputError("give startingVersion or startingTimestamp, not both")
-        log, table_id = self._versions(), self._table_id
-        if moment is not None:
-            return StreamPosition(table_id=table_id, version=log.first_version_since(moment))
-        if version is None:
-            return StreamPosition(table_id=table_id, version=log.latest(), snapshot=True)
-        if version.strip().lower() == "latest":
-            return StreamPosition(table_id=table_id, version=log.latest() + 1)
-        if not version.strip().isdigit():
-            raise InvalidInputError(f'startingVersion is a number or "latest", not {version!r}')
-        return StreamPosition(table_id=table_id, version=int(version))
-
-    def _position(self, offset: dict[str, Any]) -> StreamPosition:
-        found = read_offset(offset)
-        if found.table_id != self._table_id:
-            raise StreamSourceChangedError(
-                f"{self._where.path} is another table than the one that the checkpoint is of: it was "
-                "replaced. Start anew with another checkpoint location"
-            )
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what the driver alone needs."""
-        return {**self.__dict__, "_log": None}
+    def _following(self, position: StreamPosition, last: int) -> Iterator[VersionFiles]:
+        return self._versions().versions(position, last)
 
 
 def _groups(adds: Sequence[Add]) -> Iterator[list[Add]]:
